@@ -1,0 +1,266 @@
+"""The loop: reading -> symbol -> mechanism -> frame -> outbox -> link, on a fixed tick.
+
+tick(reading) is the per-sample path and allocates nothing; service() does the
+rest: link, acknowledgements, hello, status, resending, the next random words.
+Nothing in either depends on a reading, except the released values themselves.
+
+A link offers
+
+    encoder(message, same)  as framing.Encoder: slot() and frame(slot)
+    write(frame)            True when the whole frame was taken
+    receive()               bytes of one message now in link.inbox, or 0
+"""
+
+from tinyldp_device.entropy import EntropyError
+from tinyldp_device.outbox import Outbox
+from tinyldp_device.quantize import Quantizer
+from tinyldp_device.switch import RanSwitch, StaSwitch
+from tinyldp_protocol.cbor import Malformed
+from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import (
+    ACK,
+    ACK_HELLO_AT,
+    COUNTER_END,
+    COUNTER_MAX,
+    ENDED,
+    ENTROPY_FAILED,
+    NONCE_AT,
+    RUNNING,
+    SEQUENCE_AT,
+    check,
+    get_word,
+    put_hello,
+    put_release,
+    put_status,
+    set_word,
+)
+from tinyldp_protocol.task import STASWITCH
+
+SOFTWARE = b"\x00\x01\x00"
+_MESSAGES_A_TICK = 4
+_FAREWELLS = 3
+
+
+class Agent:
+    """One device: a Task, its randomness, a link and an 8-byte pseudonym.
+
+    health: one of messages' health codes; count: values released so far;
+    rejected: messages from the host that were malformed or not for this boot.
+    """
+
+    def __init__(self, task, entropy, link, pseudonym):
+        self.health = RUNNING
+        self.count = 0
+        self.rejected = 0
+        self._task = task
+        self._entropy = entropy
+        self._link = link
+        self._pseudonym = pseudonym
+        self._nonce = bytes(entropy.nonce[:4])
+        self._quantizer = Quantizer(task)
+        if task.mechanism == STASWITCH:
+            self._mechanism = StaSwitch(task, entropy)
+        else:
+            self._mechanism = RanSwitch(task, entropy)
+        self._stopping = False
+
+        self._wide = task.width == 2
+        self._bytes = task.batch * task.width
+        self._at = 0
+        self._release = self._message(self._put_release)
+        end = len(self._release) - TAIL
+        self._values_at = end - self._bytes
+        self._values_end = end
+        self._at = self._values_at
+        self._encoder = link.encoder(self._release, HEAD + SEQUENCE_AT)
+        self.outbox = Outbox([self._encoder.slot() for _ in range(task.outbox)])
+
+        self._hello_known = False
+        self._hello = self._message(self._put_hello)
+        self._hello_encoder = link.encoder(self._hello, HEAD)
+        self._hello_frame = self._hello_encoder.slot()
+        self._status = self._message(self._put_status)
+        self._status_encoder = link.encoder(self._status, HEAD)
+        self._status_frame = self._status_encoder.slot()
+        self._until_beacon = 0
+        self._until_resend = task.resend
+        self._farewells = 0
+
+    def tick(self, reading):
+        """One step of the device's time, with the reading latched for it, or None.
+
+        After stop() the reading is ignored and what the mechanism still holds
+        leaves, one value a tick.
+        """
+        if self.health != RUNNING:
+            return
+        try:
+            if self._stopping:
+                released = self._mechanism.flush()
+            else:
+                released = self._mechanism.step(self._quantizer.symbol(reading))
+        except EntropyError:
+            self._halt(ENTROPY_FAILED)
+            return
+        if released is None:
+            if self._stopping:
+                self._halt(ENDED)
+            return
+        at = self._at
+        if self._wide:
+            self._release[at] = released & 255
+            at += 1
+            released >>= 8
+        self._release[at] = released
+        at += 1
+        self._at = at
+        self.count += 1
+        if at == self._values_end:
+            self._close()
+        if self.count == COUNTER_MAX:
+            self._halt(COUNTER_END)
+
+    def stop(self):
+        """End the segment: from now on each tick releases what is still held."""
+        self._stopping = True
+
+    def idle(self):
+        """Whether the segment is over, the host has every frame, and was told so thrice."""
+        return self._farewells >= _FAREWELLS
+
+    def service(self):
+        """After each tick: take in what the host says, send what is due."""
+        if self.health == RUNNING:
+            try:
+                self._entropy.refill()
+            except EntropyError:
+                self._halt(ENTROPY_FAILED)
+        link = self._link
+        for _ in range(_MESSAGES_A_TICK):
+            n = link.receive()
+            if not n:
+                break
+            self._take(link.inbox, n)
+        self._until_beacon -= 1
+        if self._until_beacon <= 0 and self._beacon():
+            self._until_beacon = self._task.beacon
+            if self.health != RUNNING and self.outbox.lowest == self.outbox.next:
+                self._farewells += 1
+        outbox = self.outbox
+        if outbox.unsent > outbox.lowest:
+            self._until_resend -= 1
+            if self._until_resend <= 0:
+                outbox.resend()
+        while outbox.unsent < outbox.next:
+            if not link.write(outbox.slot(outbox.unsent)):
+                break
+            if outbox.unsent == outbox.lowest:
+                self._until_resend = self._task.resend
+            outbox.unsent += 1
+
+    def _halt(self, health):
+        if self._at != self._values_at:
+            self._close()
+        self.health = health
+        self._until_beacon = 0
+
+    def _close(self):
+        """Finish the frame under construction; what is not filled is padding."""
+        message = self._release
+        for i in range(self._at, self._values_end):
+            message[i] = 0
+        outbox = self.outbox
+        set_word(message, HEAD + SEQUENCE_AT, outbox.next)
+        self._encoder.frame(outbox.add())
+        self._at = self._values_at
+
+    def _beacon(self):
+        """Send hello until the host has it, and status; True when both were taken."""
+        link = self._link
+        if not self._hello_known:
+            self._put_hello(self._hello, HEAD)
+            self._hello_encoder.frame(self._hello_frame)
+            if not link.write(self._hello_frame):
+                return False
+        self._put_status(self._status, HEAD)
+        self._status_encoder.frame(self._status_frame)
+        return link.write(self._status_frame)
+
+    def _message(self, put):
+        """A buffer for the messages of one kind, with the first one in it."""
+        message = bytearray(HEAD + put(None, 0) + TAIL)
+        put(message, HEAD)
+        return message
+
+    def _put_release(self, buf, pos):
+        return put_release(buf, pos, self._nonce, 0, bytes(self._bytes))
+
+    def _put_hello(self, buf, pos):
+        return put_hello(
+            buf,
+            pos,
+            SOFTWARE,
+            self._task.id,
+            self._pseudonym,
+            self._entropy.nonce,
+            self._entropy.quality,
+            self.outbox.lowest,
+        )
+
+    def _put_status(self, buf, pos):
+        outbox = self.outbox
+        return put_status(
+            buf, pos, self._nonce, self.health, outbox.drops, outbox.lowest, self.count
+        )
+
+    def _take(self, buf, n):
+        """Take in one message of n bytes: only an ack of this boot has an effect."""
+        try:
+            kind = check(buf, n, self._bytes)
+        except Malformed:
+            kind = None
+        if kind == ACK:
+            for i in range(4):
+                if buf[NONCE_AT + i] != self._nonce[i]:
+                    kind = None
+        if kind != ACK:
+            if self.rejected < COUNTER_MAX:
+                self.rejected += 1
+            return
+        wanted = buf[ACK_HELLO_AT] == 0xF5
+        if wanted and self._hello_known:
+            self._until_beacon = 0
+        self._hello_known = not wanted
+        outbox = self.outbox
+        lowest = outbox.lowest
+        outbox.free(get_word(buf, SEQUENCE_AT))
+        if outbox.lowest != lowest:
+            self._until_resend = self._task.resend
+
+
+def run(agent, period, sample, clock):
+    """Play a whole segment in real time: one sample() each `period` ms.
+
+    clock: ticks_ms, ticks_add, ticks_diff and sleep_ms, as in MicroPython's time.
+    sample() gives the reading latched for this step; when it raises
+    StopIteration the segment ends. When it raises anything else, or its step
+    was slept through, the reading is missing and the frame leaves as always.
+    """
+    due = clock.ticks_ms()
+    ended = False
+    while not agent.idle():
+        late = clock.ticks_diff(clock.ticks_ms(), due)
+        if late < 0:
+            clock.sleep_ms(-late)
+        reading = None
+        if late < period and not ended:
+            try:
+                reading = sample()
+            except StopIteration:
+                ended = True
+                agent.stop()
+            except Exception:
+                pass
+        agent.tick(reading)
+        agent.service()
+        due = clock.ticks_add(due, period)

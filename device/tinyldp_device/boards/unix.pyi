@@ -1,0 +1,3 @@
+from typing import BinaryIO
+
+def open_serial(path: str) -> BinaryIO: ...

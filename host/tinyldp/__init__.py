@@ -1,0 +1,1 @@
+"""tinyldp: local differential privacy on streams, the host's half."""

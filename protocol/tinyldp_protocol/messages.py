@@ -1,0 +1,164 @@
+"""The messages: CBOR arrays that have one length for each kind and Task.
+
+    hello    [0, version, software, task, pseudonym, nonce, quality, lowest]
+    release  [1, nonce, sequence, values]
+    ack      [2, nonce, sequence, hello]
+    status   [3, nonce, health, drops, lowest, count]
+
+    version    1, this protocol
+    software   3 bytes: major, minor, patch of the device package
+    task       the Task's id, 8 bytes
+    pseudonym  8 random bytes, no hardware id
+    nonce      the boot nonce: 8 bytes in hello, its first 4 everywhere else
+    quality    of the device's randomness: TEST, OS or HARDWARE
+    lowest     lowest sequence number that the device still holds
+    sequence   of a release: its number since boot; of an ack: the first number
+               that the host still wants
+    values     the Task's batch of released symbols, little-endian
+    hello      true: the host has no hello of this boot and asks for it
+    health     RUNNING or ENDED, or what made the device stop
+    drops      frames that the outbox had to drop
+    count      values released since boot; of the last frame's values those
+               beyond count are padding
+
+Sequences and counters (lowest, drops, count) are 4 bytes, little-endian, below
+2^30. Whatever the values are, a kind's length stays the same.
+
+put_* functions write into buf at pos and give the position after; buf=None
+only measures (see cbor).
+"""
+
+from tinyldp_protocol.cbor import (
+    Malformed,
+    Reader,
+    put_array,
+    put_bytes,
+    put_head,
+    put_int,
+    put_simple,
+)
+
+VERSION = 1
+
+HELLO = 0
+RELEASE = 1
+ACK = 2
+STATUS = 3
+
+# Quality of a source of randomness.
+TEST = 0
+OS = 1
+HARDWARE = 2
+
+# Health.
+RUNNING = 0
+ENDED = 1
+COUNTER_END = 2
+ENTROPY_FAILED = 3
+
+COUNTER_MAX = 0x3FFFFFFF
+
+# Where the fields of an ack and of a release begin.
+NONCE_AT = 3
+SEQUENCE_AT = 8
+ACK_HELLO_AT = 12
+RELEASE_VALUES_AT = 12
+
+
+def put_word(buf, pos, n):
+    """Write a sequence or counter: a byte string of 4 bytes."""
+    if n < 0 or n >> 30:
+        raise ValueError("beyond 30 bits")
+    pos = put_head(buf, pos, 0x40, 4)
+    if buf is not None:
+        set_word(buf, pos, n)
+    return pos + 4
+
+
+def set_word(buf, pos, n):
+    """Store n < 2^30 in 4 bytes, little-endian."""
+    buf[pos] = n & 255
+    buf[pos + 1] = n >> 8 & 255
+    buf[pos + 2] = n >> 16 & 255
+    buf[pos + 3] = n >> 24
+
+
+def get_word(buf, pos):
+    """Read 4 bytes, little-endian; Malformed("too large") from 2^30 on."""
+    high = buf[pos + 3]
+    if high > 63:
+        raise Malformed("too large")
+    return buf[pos] | buf[pos + 1] << 8 | buf[pos + 2] << 16 | high << 24
+
+
+def put_hello(buf, pos, software, task, pseudonym, nonce, quality, lowest):
+    pos = put_array(buf, pos, 8)
+    pos = put_int(buf, pos, HELLO)
+    pos = put_int(buf, pos, VERSION)
+    pos = put_bytes(buf, pos, software)
+    pos = put_bytes(buf, pos, task)
+    pos = put_bytes(buf, pos, pseudonym)
+    pos = put_bytes(buf, pos, nonce)
+    pos = put_int(buf, pos, quality)
+    return put_word(buf, pos, lowest)
+
+
+def put_release(buf, pos, nonce, sequence, values):
+    pos = put_array(buf, pos, 4)
+    pos = put_int(buf, pos, RELEASE)
+    pos = put_bytes(buf, pos, nonce)
+    pos = put_word(buf, pos, sequence)
+    return put_bytes(buf, pos, values)
+
+
+def put_ack(buf, pos, nonce, sequence, hello):
+    pos = put_array(buf, pos, 4)
+    pos = put_int(buf, pos, ACK)
+    pos = put_bytes(buf, pos, nonce)
+    pos = put_word(buf, pos, sequence)
+    return put_simple(buf, pos, hello)
+
+
+def put_status(buf, pos, nonce, health, drops, lowest, count):
+    pos = put_array(buf, pos, 6)
+    pos = put_int(buf, pos, STATUS)
+    pos = put_bytes(buf, pos, nonce)
+    pos = put_int(buf, pos, health)
+    pos = put_word(buf, pos, drops)
+    pos = put_word(buf, pos, lowest)
+    return put_word(buf, pos, count)
+
+
+def check(buf, end, values):
+    """Give the kind of the message in buf[:end], or raise Malformed.
+
+    values: bytes of a release's values under the Task at hand.
+    Accepts exactly what put_* can write; allocates only to raise.
+    """
+    reader = Reader(buf, 0, end)
+    items = reader.array()
+    kind = reader.uint(STATUS)
+    if items != (8, 4, 4, 6)[kind]:
+        raise Malformed("wrong length")
+    if kind == HELLO:
+        if reader.uint(23) != VERSION:
+            raise Malformed("version")
+        reader.skip_bytes(3)
+        reader.skip_bytes(8)
+        reader.skip_bytes(8)
+        reader.skip_bytes(8)
+        reader.uint(HARDWARE)
+    else:
+        reader.skip_bytes(4)
+    if kind == STATUS:
+        reader.uint(ENTROPY_FAILED)
+        get_word(buf, reader.skip_bytes(4))
+        get_word(buf, reader.skip_bytes(4))
+    get_word(buf, reader.skip_bytes(4))
+    if kind == RELEASE:
+        reader.skip_bytes(values)
+    elif kind == ACK:
+        if reader.simple() is None:
+            raise Malformed("wrong type")
+    reader.finish()
+    return kind

@@ -1,0 +1,35 @@
+from collections.abc import Mapping, Sequence
+
+SCALE: int
+RANSWITCH: int
+STASWITCH: int
+MAX_VALUES: int
+FIELDS: tuple[tuple[int, str], ...]
+LISTS: tuple[str, ...]
+OPTIONAL: tuple[str, ...]
+
+class TaskError(ValueError): ...
+
+class Task:
+    mechanism: int
+    window: int
+    k: int
+    epsilon: int | None
+    delta: int | None
+    symbols: int
+    bins: Sequence[int] | None
+    missing: int | None
+    thresholds: Sequence[int]
+    tick: int
+    batch: int
+    resend: int
+    beacon: int
+    outbox: int
+    width: int
+    id: bytes
+    def __init__(self, numbers: Mapping[str, int | Sequence[int] | None]) -> None: ...
+
+def put_task(buf: bytearray | None, pos: int, task: Task) -> int: ...
+def get_task(buf: bytes | bytearray, end: int) -> Task: ...
+def write_file(task: Task) -> bytes: ...
+def read_file(data: bytes) -> Task: ...
