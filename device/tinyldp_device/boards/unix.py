@@ -9,9 +9,9 @@ _VTIME = 5
 def open_serial(path):
     """Open a terminal as a raw line whose reads do not wait."""
     port = open(path, "r+b", buffering=0)
-    termios.setraw(port)
-    attributes = termios.tcgetattr(port)
+    termios.setraw(port.fileno())
+    attributes = termios.tcgetattr(port.fileno())
     attributes[6][_VMIN] = 0
     attributes[6][_VTIME] = 0
-    termios.tcsetattr(port, termios.TCSANOW, attributes)
+    termios.tcsetattr(port.fileno(), termios.TCSANOW, attributes)
     return port

@@ -1,0 +1,154 @@
+"""Lanes for all tests: what is missing is skipped loudly, or fails where it is required.
+
+TINYLDP_REQUIRE lists, with commas, what must be there: lanes, or anything that
+a test hands to `need`. Every test that uses a lane is counted in a table at the
+end. firmware_tests/portable is written once and run on several lanes.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tinyldp.lanes import LANES, Lane, Result, open_lane
+from tinyldp.lanes.cpython import CPython
+
+FIRMWARE_TESTS = Path(__file__).parent / "firmware_tests"
+PORTABLE = FIRMWARE_TESTS / "portable"
+
+
+class Guarded(CPython):
+    """CPython, where an integer of the device's that does not fit in 31 bits is an error."""
+
+    name = "guarded"
+
+    def command(self, main: str, args: tuple[str, ...], heap: str | None) -> list[str]:
+        guard = str(FIRMWARE_TESTS / "guard.py")
+        return [sys.executable, "-I", "-S", "-B", guard, main, *args]
+
+
+LANES[Guarded.name] = Guarded
+PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm")
+REQUIRED = [name for name in os.environ.get("TINYLDP_REQUIRE", "").split(",") if name]
+
+
+def missing(name: str, reason: str | None) -> None:
+    """Skip, or fail when `name` is required, for a reason; None: nothing is missing."""
+    if reason is None:
+        return
+    if name in REQUIRED:
+        pytest.fail(f"{name} is required: {reason}", pytrace=False)
+    pytest.skip(f"no {name}: {reason}")
+
+
+@pytest.fixture
+def need() -> Callable[[str, str | None], None]:
+    """need(name, reason) skips or fails the test unless reason is None."""
+    return missing
+
+
+@pytest.fixture
+def lane(request: pytest.FixtureRequest) -> Iterator[Lane]:
+    """A fresh lane; a test takes it with @pytest.mark.parametrize("lane", [...], indirect=True)."""
+    request.node.user_properties.append(("lane", request.param))
+    missing(request.param, LANES[request.param].missing())
+    with open_lane(request.param) as opened:
+        yield opened
+
+
+@functools.cache
+def run_portable(lane: str, module: Path) -> Result:
+    """Run all tests of a portable module on a lane, once."""
+    with open_lane(lane) as opened:
+        opened.install()
+        files = [FIRMWARE_TESTS / "run_tests.py", PORTABLE / "helpers.py", module]
+        opened.put({file.name: file.read_bytes() for file in files})
+        return opened.run("run_tests.py", module.stem, timeout=600)
+
+
+class PortableError(Exception):
+    """What a lane printed about a failed test."""
+
+
+class PortableItem(pytest.Item):
+    """One test function on one lane."""
+
+    def __init__(self, *, lane: str, test: str, line: int, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # pyright: ignore[reportArgumentType]
+        self.lane = lane
+        self.test = test
+        self.line = line
+        self.user_properties.append(("lane", lane))
+
+    def runtest(self) -> None:
+        missing(self.lane, LANES[self.lane].missing())
+        result = run_portable(self.lane, self.path)
+        # Each report begins with a line "= ok NAME" or "= failed NAME".
+        for report in result.stdout.decode(errors="replace").replace("\r", "").split("\n= "):
+            head, _, details = report.removeprefix("= ").partition("\n")
+            if head == f"ok {self.test}":
+                return
+            if head == f"failed {self.test}":
+                raise PortableError(details)
+        error = result.stderr.decode(errors="replace")
+        raise PortableError(f"did not run (exit code {result.exit_code})\n{error}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None):
+        if isinstance(excinfo.value, PortableError):
+            return f"on {self.lane}: {excinfo.value}"
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line, self.name
+
+
+class PortableModule(pytest.File):
+    """A test module written for MicroPython, times the lanes."""
+
+    def collect(self) -> Iterator[PortableItem]:
+        for node in ast.parse(self.path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                for lane in PORTABLE_LANES:
+                    yield PortableItem.from_parent(
+                        self,
+                        name=f"{node.name}[{lane}]",
+                        lane=lane,
+                        test=node.name,
+                        line=node.lineno - 1,
+                    )
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> PortableModule | None:
+    if module_path.parent == PORTABLE:
+        return PortableModule.from_parent(parent, path=module_path)
+    return None
+
+
+TALLY: dict[str, Counter[str]] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        for key, lane in report.user_properties:
+            if key == "lane":
+                TALLY.setdefault(str(lane), Counter())[report.outcome] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not TALLY:
+        return
+    terminalreporter.section("lanes")
+    outcomes = ("passed", "failed", "skipped")
+    terminalreporter.write_line(f"{'':10}" + "".join(f"{name:>9}" for name in outcomes))
+    for lane in (name for name in LANES if name in TALLY):
+        counts = "".join(f"{TALLY[lane][name]:9}" for name in outcomes)
+        reason = LANES[lane].missing()
+        terminalreporter.write_line(f"{lane:10}{counts}" + (f"  MISSING: {reason}" if reason else ""))

@@ -1,0 +1,142 @@
+"""What the portable tests share. Runs on MicroPython 1.9.2 and newer, and on CPython."""
+
+from tinyldp_protocol.framing import Decoder, Encoder
+from tinyldp_protocol.task import RANSWITCH, SCALE, Task
+
+
+def unhex(text):
+    return bytes([int(text[i : i + 2], 16) for i in range(0, len(text), 2)])
+
+
+def raised(kind, call, *args):
+    """The first argument of the exception of this kind that the call raises."""
+    try:
+        call(*args)
+    except kind as error:
+        return error.args[0]
+    raise AssertionError("nothing was raised")
+
+
+def numbers(**changed):
+    """A Task's numbers: a small RanSwitch, with changes; None leaves one out."""
+    result = {
+        "mechanism": RANSWITCH,
+        "window": 3,
+        "k": 3,
+        "symbols": 256,
+        "thresholds": [SCALE // 8],
+        "tick": 1000,
+        "batch": 1,
+        "resend": 5,
+        "beacon": 100,
+        "outbox": 4,
+    }
+    for name in changed:
+        if changed[name] is None:
+            result.pop(name, None)
+        else:
+            result[name] = changed[name]
+    return result
+
+
+def make_task(**changed):
+    """A checked Task with an id."""
+    task = Task(numbers(**changed))
+    task.id = b"task-id!"
+    return task
+
+
+class Words:
+    """An Entropy whose words are given, and may be too few."""
+
+    quality = 0
+    nonce = b"\x01\x02\x03\x04\x05\x06\x07\x08"
+
+    def __init__(self, words):
+        self.words = words
+        self.used = 0
+
+    def word(self):
+        self.used += 1
+        return self.words[self.used - 1]
+
+    def refill(self):
+        pass
+
+
+class FakeLink:
+    """Keeps what was written; gives the messages in `incoming`; takes nothing while `busy`."""
+
+    def __init__(self):
+        self.written = []
+        self.incoming = []
+        self.busy = False
+        self.inbox = None
+
+    def encoder(self, message, same):
+        return Encoder(message, same)
+
+    def write(self, frame):
+        if not self.busy:
+            self.written.append(bytes(frame))
+        return not self.busy
+
+    def receive(self):
+        if not self.incoming:
+            return 0
+        self.inbox = self.incoming.pop(0)
+        return len(self.inbox)
+
+    def take(self):
+        """The messages written since the last call."""
+        messages = decode(b"".join(self.written))[0]
+        self.written = []
+        return messages
+
+
+def decode(stream, step=0, size=249):
+    """All messages in a stream, fed `step` bytes at a time, and the decoder."""
+    decoder = Decoder(size)
+    messages = []
+    step = step or len(stream)
+    for start in range(0, len(stream), step or 1):
+        at = start
+        end = min(start + step, len(stream))
+        while at < end:
+            at = decoder.feed(stream, at, end)
+            if decoder.length:
+                messages.append(bytes(decoder.message[: decoder.length]))
+    return messages, decoder
+
+
+class Generator:
+    """Reproducible words, the same everywhere: x' = (61 x + 7919) mod 2^24, from x = seed."""
+
+    quality = 0
+    nonce = Words.nonce
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def word(self):
+        self.state = (self.state * 61 + 7919) & 0xFFFFFF
+        return self.state
+
+    def refill(self):
+        pass
+
+
+class Filler:
+    """A source of Generator's words, the top byte of each. Allocates nothing."""
+
+    quality = 1
+
+    def __init__(self):
+        self.state = 1
+
+    def fill(self, buf):
+        state = self.state
+        for i in range(len(buf)):
+            state = (state * 61 + 7919) & 0xFFFFFF
+            buf[i] = state >> 16
+        self.state = state

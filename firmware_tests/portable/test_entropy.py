@@ -1,0 +1,202 @@
+"""entropy: good sources pass, each planted fault is refused by its name."""
+
+from helpers import raised
+from tinyldp_device.entropy import Entropy, EntropyError, Replay, Urandom
+from tinyldp_protocol.messages import OS, TEST
+
+
+class Source:
+    """Pseudorandom bytes from a 24-bit generator, each passed through change(index, byte)."""
+
+    quality = OS
+
+    def __init__(self, change=None, seed=1):
+        self.state = seed
+        self.change = change
+        self.log = []
+
+    def fill(self, buf):
+        for i in range(len(buf)):
+            self.state = (self.state * 1140671485 + 12820163) & 0xFFFFFF
+            buf[i] = self.state >> 16
+            if self.change is not None:
+                buf[i] = self.change(len(self.log), buf[i])
+            self.log.append(buf[i])
+
+
+class Gone(Source):
+    """A source that is there for its first `count` bytes."""
+
+    def __init__(self, count):
+        Source.__init__(self)
+        self.count = count
+
+    def fill(self, buf):
+        if len(self.log) + len(buf) > self.count:
+            raise OSError(5)
+        Source.fill(self, buf)
+
+
+def refused(source, words=16):
+    return raised(EntropyError, Entropy, source, words)
+
+
+def drained(change, words=2000):
+    """The name of the fault that stops a device in mid-run."""
+    entropy = Entropy(Source(change), 16)
+
+    def draw():
+        for _ in range(words):
+            entropy.word()
+
+    reason = raised(EntropyError, draw)
+    assert entropy.failed
+    # Refused for good, and before the source is asked again.
+    asked = len(entropy._source.log)
+    raised(EntropyError, entropy.word)
+    raised(EntropyError, entropy.refill)
+    assert len(entropy._source.log) == asked
+    return reason
+
+
+def test_a_good_source_passes():
+    for seed in range(1, 60):
+        entropy = Entropy(Source(seed=seed), 16)
+        for _ in range(500):
+            assert 0 <= entropy.word() < 1 << 24
+        assert entropy.quality == OS
+        assert not entropy.failed
+
+
+def test_words_are_the_bytes_in_order_and_none_is_used_twice():
+    for words in (1, 2, 16, 400):
+        source = Source()
+        entropy = Entropy(source, words)
+        assert list(entropy.nonce) == source.log[:8]
+        used = []
+        for _ in range(3 * words):
+            word = entropy.word()
+            used += [word & 255, word >> 8 & 255, word >> 16]
+        assert used == source.log[-9 * words :]
+        # None of them was tested and thrown away, or in the nonce.
+        assert len(source.log) - 9 * words >= 8 + 1024
+
+
+def test_refilling_early_wastes_nothing():
+    source = Source()
+    entropy = Entropy(source, 4)
+    entropy.word()
+    drawn = len(source.log)
+    for _ in range(3):
+        entropy.refill()
+        assert len(source.log) == drawn
+        entropy.word()
+    entropy.refill()
+    assert len(source.log) == drawn + 12
+
+
+def test_stuck():
+    for byte in (0, 1, 255):
+        assert refused(Source(lambda i, b: byte)) == "stuck"
+    assert refused(Source(lambda i, b: 7 if 500 <= i < 506 else b)) == "stuck"
+    assert drained(lambda i, b: 7 if i >= 4000 else b) == "stuck"
+    # Five in a row are no fault yet.
+    Entropy(Source(lambda i, b: 7 if 500 <= i < 505 else b), 16)
+
+
+def test_stuck_across_two_refills():
+    size = 3 * 16
+    edge = 8 + size * 30
+    assert drained(lambda i, b: 7 if edge - 3 <= i < edge + 3 else b) == "stuck"
+
+
+def test_biased():
+    assert refused(Source(lambda i, b: 9 if i % 3 == 0 else b)) == "biased"
+    assert drained(lambda i, b: 9 if i >= 4000 and i % 3 == 0 else b) == "biased"
+
+
+def test_each_stuck_bit_is_biased():
+    for place in range(8):
+        assert refused(Source(lambda i, b: b & ~(1 << place))) == "biased", place
+        assert refused(Source(lambda i, b: b | 1 << place)) == "biased", place
+
+
+def test_a_leaning_bit_is_biased():
+    assert refused(Source(lambda i, b: b | (0x80 if i % 3 == 0 else 0))) == "biased"
+
+
+def test_repeating():
+    for period in (8, 40, 200):
+        kept = []
+
+        def repeat(i, b):
+            if i < period:
+                kept.append(b)
+            return kept[i % period]
+
+        assert refused(Source(repeat)) in ("repeating", "biased"), period
+        if period == 40:
+            continue
+        if period == 200:
+            del kept[:]
+            assert refused(Source(repeat)) == "repeating"
+
+
+def test_missing():
+    for count in (0, 7, 8, 500, 1000):
+        assert refused(Gone(count)) == "missing"
+    entropy = Entropy(Gone(3000), 16)
+
+    def draw():
+        for _ in range(3000):
+            entropy.word()
+
+    assert raised(EntropyError, draw) == "missing"
+    assert raised(EntropyError, entropy.word) == "missing"
+
+
+class TestSource(Source):
+    quality = TEST
+
+
+def test_a_test_source_needs_permission():
+    source = TestSource()
+    assert refused(source) == "test source"
+    assert source.log == []
+    assert Entropy(source, 4, True).quality == TEST
+    assert raised(EntropyError, Entropy, TestSource(lambda i, b: 0), 4, True) == "stuck"
+
+
+class File:
+    def __init__(self, data):
+        self.data = data
+
+    def readinto(self, buf):
+        n = min(len(buf), len(self.data))
+        buf[:n] = self.data[:n]
+        self.data = self.data[n:]
+        return n
+
+
+def test_replay():
+    source = Source()
+    data = bytearray(8 + 1056 + 48 + 47)
+    source.fill(data)
+    entropy = Entropy(Replay(File(data)), 16, True)
+    expected = data[8 + 1056 :]
+    for i in range(16):
+        word = entropy.word()
+        assert word == expected[3 * i] | expected[3 * i + 1] << 8 | expected[3 * i + 2] << 16
+    assert raised(EntropyError, entropy.word) == "missing"
+    assert raised(EntropyError, Entropy, Replay(File(data)), 16) == "test source"
+
+
+def test_the_system_s_source_works_or_is_missing():
+    try:
+        first = Entropy(Urandom(), 16)
+    except EntropyError as error:
+        assert error.args[0] == "missing"
+        return
+    second = Entropy(Urandom(), 16)
+    assert first.nonce != second.nonce
+    assert [first.word() for _ in range(40)] != [second.word() for _ in range(40)]

@@ -1,0 +1,80 @@
+"""Memory: nothing is allocated for a sample, and nothing is kept for a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tinyldp.lanes import Lane, Result
+from tinyldp.lanes.flatten import flatten
+from tinyldp.lanes.interpreter import Interpreter
+
+from tinyldp_protocol.task import RANSWITCH, STASWITCH
+
+HERE = Path(__file__).parent
+SAMPLES = 100_000
+
+
+def run_locked(lane: Lane, *args: int) -> Result:
+    lane.install()
+    for path in (HERE / "programs" / "locked.py", HERE / "portable" / "helpers.py"):
+        lane.put({path.name: path.read_bytes()})
+    return lane.run("locked.py", *map(str, args), timeout=300)
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize(("mechanism", "batch"), [(RANSWITCH, 1), (STASWITCH, 16)])
+def test_the_sample_path_allocates_nothing(lane: Lane, mechanism: int, batch: int) -> None:
+    result = run_locked(lane, mechanism, batch, SAMPLES)
+    assert result.exit_code == 0, result.stderr.decode()
+    released = SAMPLES - 7
+    assert result.stdout.split() == [b"%d" % released, b"%d" % (released // batch)]
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+def test_a_planted_allocation_is_found(lane: Lane) -> None:
+    result = run_locked(lane, RANSWITCH, 1, 1000, 1)
+    assert result.exit_code == 1
+    assert b"MemoryError: memory allocation failed, heap is locked" in result.stderr + result.stdout
+
+
+def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:
+    """The numbers that the program prints, in a heap of 32 KB."""
+    assert isinstance(lane, Interpreter)
+    program = (HERE / "programs" / "flat_memory.py").read_text()
+    program = program.replace("REPORTS", str(reports))
+    program = program.replace("agent.service()", f"agent.service(){plant}")
+    if lane.name != "wasm":
+        program = program.replace("gc.disable()", "")
+    lane.put(lane.compile(flatten(program)))
+    lane.put({"start.py": b"import main\n"})
+    result = lane.run("start.py", heap="32K", timeout=1200)
+    assert result.exit_code == 0, (result.stdout + result.stderr).decode()
+    return [[int(n) for n in line.split()] for line in result.stdout.decode().splitlines()]
+
+
+def flat(lane: Lane, reports: int) -> None:
+    *during, end = run_flat(lane, reports)
+    assert len(during) == 10
+    assert end[0] == reports - 7
+    assert end[1] >= reports - 7 + reports // 60
+    assert end[2] == 0
+    assert len({tuple(line[1:]) for line in during}) == 1, during
+    assert during[0][1] == 0
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+def test_memory_stays_flat(lane: Lane) -> None:
+    flat(lane, 100_000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+def test_memory_stays_flat_for_long(lane: Lane) -> None:
+    flat(lane, 1_000_000)
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+def test_a_planted_leak_is_found(lane: Lane) -> None:
+    lines = run_flat(lane, 500, "; agent.leak = [i] + getattr(agent, 'leak', [])[:60]")
+    assert lines[1][2] > lines[0][2]

@@ -1,0 +1,174 @@
+"""The command line: `tinyldp demo | plan | collect | report`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tinyldp.errors import UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when all it promises held, 1 when not, 2 for bad input."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.command(options)
+    except UserError as error:
+        print(f"tinyldp {options.name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"tinyldp {options.name}: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tinyldp", description="Local differential privacy on streams."
+    )
+    commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(command=run)
+        added.add_argument("--json", action="store_true", help="print the result as JSON")
+        return added
+
+    demo = command("demo", _demo, "The whole line on this computer, on real MicroPython.")
+    demo.add_argument(
+        "--recording",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="play this recording (CSV or AWD) instead of the sample ones; may be repeated",
+    )
+    demo.add_argument(
+        "--steps", type=_positive, default=10080, help="readings each device plays (10080: a week)"
+    )
+    demo.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="folder for what it leaves"
+    )
+
+    plan = command("plan", _plan, "Make the Task of a study (from integers; no planner yet).")
+    plan.add_argument("study", type=Path, metavar="STUDY.toml")
+    plan.add_argument("-o", "--output", type=Path, metavar="TASK", help="default: STUDY.task")
+
+    collect = command("collect", _collect, "Receive what a study's devices release.")
+    collect.add_argument("study", type=Path, metavar="STUDY.toml")
+    collect.add_argument("--db", help="file or database URL (default: STUDY.db)")
+    collect.add_argument("--seconds", type=_positive, help="stop after so many seconds")
+    collect.add_argument(
+        "--until-ended", type=_positive, metavar="N", help="stop when N segments are complete"
+    )
+
+    report = command("report", _report, "Tables and pictures of what was collected.")
+    report.add_argument("db", metavar="DB")
+    report.add_argument("--html", type=Path, metavar="FILE", help="also write pictures to FILE")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _print_json(result: object) -> None:
+    print(json.dumps(result, indent=2))
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from tinyldp.demo.run import run_demo, text_result
+
+    result = run_demo(options.output, options.recording, options.steps)
+    if options.json:
+        _print_json(result)
+    else:
+        print(text_result(result))
+    return 0 if result["held"] else 1
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from tinyldp.study import load_study
+    from tinyldp_protocol.task import write_file
+
+    task = load_study(options.study).task()
+    data = write_file(task)
+    path = options.output or options.study.with_suffix(".task")
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
+    result = {"task_id": task.id.hex(), "task": str(path), "bytes": len(data)}
+    if options.json:
+        _print_json(result)
+    else:
+        print(f"Task {task.id.hex()} ({len(data)} bytes) written to {path}, uncertified.")
+    return 0
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from tinyldp.collect.collector import Collector
+    from tinyldp.collect.store import Store
+    from tinyldp.progress import Progress
+    from tinyldp.report import report_data, text_report
+    from tinyldp.study import load_study, load_task
+
+    study = load_study(options.study)
+    path = options.study.with_suffix(".task")
+    task = load_task(path)
+    if task.id != study.task().id:
+        raise UserError(f"{path} is not of this study; make it anew with: tinyldp plan.")
+    if not study.serial and not study.mqtt:
+        raise UserError(f"{options.study} names no links: add serial or mqtt under [links].")
+    store = Store.create(options.db or options.study.with_suffix(".db"), task)
+    try:
+        collector = Collector(task, store, study.serial, study.mqtt)
+        deadline = time.monotonic() + (options.seconds or float("inf"))
+        wanted = options.until_ended or float("inf")
+
+        def stop() -> bool:
+            return time.monotonic() >= deadline or collector.ended() >= wanted
+
+        with Progress() as progress:
+            collector.run(stop, progress.update)
+        if options.json:
+            _print_json(report_data(store))
+        else:
+            print(text_report(store, width=_width(), color=sys.stdout.isatty()), end="")
+    finally:
+        store.close()
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from tinyldp.collect.store import Store
+    from tinyldp.report import render_report, report_data, text_report
+
+    store = Store(options.db)
+    try:
+        if options.html:
+            render_report(store, options.html, None, None, f"tinyldp report of {options.db}")
+        if options.json:
+            _print_json(report_data(store))
+        else:
+            print(text_report(store, width=_width(), color=sys.stdout.isatty()), end="")
+            if options.html:
+                print(f"Pictures: {options.html.resolve()}")
+    finally:
+        store.close()
+    return 0
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((120, 24)).columns

@@ -1,0 +1,323 @@
+"""What to make of each message: a state machine without input or output.
+
+Fed messages by link, it gathers what the store shall write (a Batch) and, once
+that is committed, says which acknowledgements leave on which link: never more
+than one for each message that came. What it holds in memory is bounded whatever
+is sent: frames at or above the first wanted one lie within the outbox of the
+Task, boots within the links that they came by.
+
+Names of what is not taken, besides those of tinyldp_protocol.messages.check:
+
+    no hello       this run has no hello of that boot: asked for, and not counted
+    unknown task   its hello named another Task
+    topic          its hello named another Task or pseudonym than its topic
+    not for a host a message that only hosts send
+
+Alarms:
+
+    equal nonces   one boot nonce under two pseudonyms: a bad source of randomness
+    two devices with one pseudonym
+                   an older boot goes on after a newer one, or one pseudonym is
+                   alive on two links
+    conflict       (named by the store) one frame with two different contents
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from tinyldp.collect.decoding import Decoding, Hello, Rejected, Status
+from tinyldp.collect.records import Batch, BootState, Known, Outcome, frames_made
+from tinyldp_protocol.messages import COUNTER_MAX, RUNNING, put_ack
+from tinyldp_protocol.task import Task
+
+# Boots that one link can speak for at a time, and links with a boot.
+MOST_BOOTS = 8
+MOST_LINKS = 1 << 16
+
+
+class Link(NamedTuple):
+    """A way to one device; on MQTT the topic says which Task and pseudonym."""
+
+    name: str
+    task: bytes | None = None
+    pseudonym: bytes | None = None
+
+
+@dataclass(eq=False)
+class Device:
+    """All boots of one pseudonym. newest: the store's id of its newest boot."""
+
+    pseudonym: bytes
+    newest: int = 0
+    heard: dict[Link, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Boot:
+    """One boot of a device, as far as this run knows it.
+
+    wanted: the first sequence number that is neither held nor lost;
+    above: those beyond it that are held.
+    """
+
+    id: int
+    device: Device
+    nonce: bytes
+    link: Link
+    wanted: int
+    above: set[int]
+    received: int
+    duplicates: int
+    health: int | None
+    drops: int | None
+    lowest: int | None
+    count: int | None
+
+    @property
+    def lost(self) -> int:
+        return self.wanted - self.received + len(self.above)
+
+    def missing(self, batch: int) -> int:
+        """Frames that were made, are not here, and are not known to be lost."""
+        made = max(self.above, default=self.wanted - 1) + 1
+        if self.count is not None:
+            made = max(made, frames_made(self.count, batch, self.health or RUNNING))
+        return max(0, made - self.wanted - len(self.above))
+
+    def state(self) -> BootState:
+        return BootState(
+            self.id, self.link.name, self.wanted, self.health, self.drops, self.lowest, self.count
+        )
+
+    def take(self, sequence: int, outbox: int) -> None:
+        """Hold a frame at or above wanted that was not held."""
+        self.received += 1
+        if sequence == self.wanted and not self.above:
+            self.wanted = sequence + 1
+            return
+        self.above.add(sequence)
+        # The device that made this frame holds no more than its outbox before it.
+        self.give_up(sequence + 1 - outbox)
+
+    def give_up(self, lowest: int) -> None:
+        """The device holds nothing below `lowest` any more: what is missing is lost."""
+        above = self.above
+        if lowest > self.wanted:
+            self.wanted = lowest
+            above.difference_update([n for n in above if n < lowest])
+        while self.wanted in above:
+            above.remove(self.wanted)
+            self.wanted += 1
+
+
+Recall = Callable[[Hello, str, int], Known]
+
+
+class Intake:
+    """recall: Store.recall, asked once for each boot that says hello."""
+
+    def __init__(self, task: Task, recall: Recall) -> None:
+        self._task = task
+        self._recall = recall
+        self._decoding = Decoding(task.batch * task.width)
+        self._alive = 2 * task.beacon * task.tick
+        # None: a boot that was refused, and is not asked again.
+        self._links: dict[Link, dict[bytes, Boot | None]] = {}
+        self._boots: WeakValueDictionary[tuple[bytes, bytes], Boot] = WeakValueDictionary()
+        self._devices: WeakValueDictionary[bytes, Device] = WeakValueDictionary()
+        self._batch = Batch(0)
+        self._heard: dict[tuple[Link, bytes], Boot | None] = {}
+
+    def boots(self) -> list[Boot]:
+        """The boots that this run knows."""
+        return sorted(self._boots.values(), key=lambda boot: boot.id)
+
+    def reject(self, link: str, name: str, count: int = 1) -> None:
+        """Count messages that were refused before they came here."""
+        self._batch.rejections[link, name] += count
+
+    def waiting(self) -> int:
+        """How much waits for the next batch, in rows to be written."""
+        batch = self._batch
+        return len(batch.frames) + len(batch.doubtful) + len(self._heard) + len(batch.rejections)
+
+    def feed(self, link: Link, messages: Iterable[bytes], now: int) -> None:
+        """Take in the messages of one link. now: ms since 1970."""
+        release = self._decoding.release
+        outbox = self._task.outbox
+        frames = self._batch.frames
+        boots = self._links.get(link, {})
+        current = None
+        boot: Boot | None = None
+        newest = 0
+        for message in messages:
+            fields = release(message)
+            if fields is None:
+                self._rare(link, message, now)
+                boots = self._links.get(link, {})
+                current = None
+                continue
+            nonce, sequence, values = fields
+            if nonce != current:
+                boot = self._known(link, boots, nonce)
+                if boot is None:
+                    current = None
+                    continue
+                current = nonce
+                newest = boot.device.newest
+            assert boot is not None
+            if sequence < boot.wanted or sequence in boot.above:
+                self._batch.doubtful.append((boot.id, sequence, now, values))
+                continue
+            boot.take(sequence, outbox)
+            frames.append((boot.id, sequence, now, values))
+            if boot.id < newest:
+                self._alarm_clone(boot.device, "an older boot goes on after a newer one")
+
+    def batch(self, now: int) -> Batch:
+        """All that waits to be written; the next one starts empty."""
+        for (link, _), boot in self._heard.items():
+            if boot is not None:
+                self._two_links(link, boot.device, now)
+        batch = self._batch
+        batch.at = now
+        known = {boot.id: boot for boot in self._heard.values() if boot is not None}
+        batch.boots = [boot.state() for boot in known.values()]
+        self._batch = Batch(now)
+        return batch
+
+    def committed(self, outcome: Outcome) -> list[tuple[Link, bytes]]:
+        """After the batch is committed: the acks that leave now."""
+        known = {boot.id: boot for boot in self._heard.values() if boot is not None}
+        for boot_id, n in outcome.late.items():
+            known[boot_id].received += n
+        for boot_id, n in outcome.duplicates.items():
+            known[boot_id].duplicates += n
+        acks = []
+        for (link, nonce), boot in self._heard.items():
+            wanted = 0 if boot is None else min(boot.wanted, COUNTER_MAX)
+            acks.append((link, _ack(nonce, wanted, boot is None)))
+        self._heard = {}
+        return acks
+
+    def _known(self, link: Link, boots: dict[bytes, Boot | None], nonce: bytes) -> Boot | None:
+        """The boot whose frames these are, or None: then its message is not taken."""
+        if nonce not in boots:
+            self.reject(link.name, "no hello")
+            self._heard[link, nonce] = None
+            return None
+        boot = boots[nonce]
+        if boot is None:
+            self.reject(link.name, "unknown task")
+        else:
+            self._heard[link, nonce] = boot
+        return boot
+
+    def _rare(self, link: Link, message: bytes, now: int) -> None:
+        try:
+            decoded = self._decoding.decode(message)
+        except Rejected as rejected:
+            self.reject(link.name, str(rejected))
+            return
+        if isinstance(decoded, Hello):
+            self._hello(link, decoded, now)
+        elif isinstance(decoded, Status):
+            self._status(link, decoded)
+        else:
+            self.reject(link.name, "not for a host")
+
+    def _hello(self, link: Link, hello: Hello, now: int) -> None:
+        nonce = hello.nonce[:4]
+        if link.pseudonym is not None and link[1:] != (hello.task, hello.pseudonym):
+            self.reject(link.name, "topic")
+            return
+        if hello.task != self._task.id:
+            self.reject(link.name, "unknown task")
+            self._remember(link, nonce, None)
+            return
+        boot = self._boots.get((hello.pseudonym, hello.nonce))
+        if boot is None:
+            boot = self._recalled(hello, link, now)
+        self._remember(link, nonce, boot)
+        self._heard[link, nonce] = boot
+        boot.link = link
+        boot.lowest = max(boot.lowest or 0, hello.lowest)
+        boot.give_up(hello.lowest)
+
+    def _status(self, link: Link, status: Status) -> None:
+        boot = self._known(link, self._links.get(link, {}), status.nonce)
+        if boot is None:
+            return
+        # An old status may come again: nothing that is over begins anew.
+        if not boot.health:
+            boot.health = status.health
+        boot.drops = max(boot.drops or 0, status.drops)
+        boot.lowest = max(boot.lowest or 0, status.lowest)
+        boot.count = max(boot.count or 0, status.count)
+        boot.give_up(status.lowest)
+
+    def _recalled(self, hello: Hello, link: Link, now: int) -> Boot:
+        known = self._recall(hello, link.name, now)
+        device = self._devices.get(hello.pseudonym)
+        if device is None:
+            device = Device(hello.pseudonym)
+            self._devices[hello.pseudonym] = device
+        device.newest = max(device.newest, known.newest)
+        if known.same_nonce:
+            nonce = hello.nonce.hex()
+            others = ", ".join((*known.same_nonce, hello.pseudonym.hex()))
+            self._alarm("equal nonces", nonce, f"boot nonce {nonce} under pseudonyms {others}")
+        boot = Boot(
+            known.id,
+            device,
+            hello.nonce,
+            link,
+            known.wanted,
+            set(known.above),
+            known.received,
+            known.duplicates,
+            known.health,
+            known.drops,
+            known.lowest,
+            known.count,
+        )
+        self._boots[hello.pseudonym, hello.nonce] = boot
+        return boot
+
+    def _remember(self, link: Link, nonce: bytes, boot: Boot | None) -> None:
+        """From now on `nonce` means this boot on this link; the oldest are forgotten."""
+        boots = self._links.pop(link, {})
+        boots.pop(nonce, None)
+        boots[nonce] = boot
+        if len(boots) > MOST_BOOTS:
+            del boots[next(iter(boots))]
+        self._links[link] = boots
+        if len(self._links) > MOST_LINKS:
+            del self._links[next(iter(self._links))]
+
+    def _two_links(self, link: Link, device: Device, now: int) -> None:
+        """A device may move to another link, but not come back within two beacons."""
+        heard = device.heard
+        before = heard.pop(link, None)
+        if before is not None and now - before <= self._alive:
+            for other, at in heard.items():
+                if at >= before:
+                    self._alarm_clone(device, f"alive on {link.name} and on {other.name}")
+        heard[link] = now
+        if len(heard) > MOST_BOOTS:
+            del heard[next(iter(heard))]
+
+    def _alarm_clone(self, device: Device, how: str) -> None:
+        pseudonym = device.pseudonym.hex()
+        self._alarm("two devices with one pseudonym", pseudonym, f"pseudonym {pseudonym}: {how}")
+
+    def _alarm(self, name: str, subject: str, detail: str) -> None:
+        self._batch.alarms.setdefault((name, subject), detail)
+
+
+def _ack(nonce: bytes, wanted: int, hello: bool) -> bytes:
+    message = bytearray(put_ack(None, 0, nonce, wanted, hello))
+    put_ack(message, 0, nonce, wanted, hello)
+    return bytes(message)

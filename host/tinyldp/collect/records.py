@@ -1,0 +1,120 @@
+"""What intake and store hand to each other, free of any database."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tinyldp_protocol.messages import RUNNING
+
+
+def frames_made(count: int, batch: int, health: int) -> int:
+    """Frames finished after `count` values: the last may be partly padding."""
+    return count // batch if health == RUNNING else -(-count // batch)
+
+
+# A row of `frames`: boot, sequence, host's time in ms since 1970, values.
+# A plain tuple, because millions are made.
+Frame = tuple[int, int, int, bytes]
+
+
+class BootState(NamedTuple):
+    """What is to be remembered of a boot; None leaves a column as it was.
+
+    released: the `count` of its last status.
+    """
+
+    boot: int
+    link: str
+    wanted: int
+    health: int | None
+    drops: int | None
+    lowest: int | None
+    released: int | None
+
+    def over(self, batch: int) -> bool:
+        """Whether the device has ended and all of its frames are here or lost."""
+        if not self.health or self.released is None:
+            return False
+        return self.wanted >= frames_made(self.released, batch, self.health)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes.
+
+    frames: rows that should be new; doubtful: rows that may be there already;
+    rejections: counts to add, by (link, name); alarms: detail by (name, subject).
+    """
+
+    at: int
+    frames: list[Frame] = field(default_factory=list)
+    doubtful: list[Frame] = field(default_factory=list)
+    boots: list[BootState] = field(default_factory=list)
+    rejections: Counter[tuple[str, str]] = field(default_factory=Counter)
+    alarms: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the transaction found: late: doubtful rows that were new, by boot;
+    duplicates: rows that were there, by boot; conflicts: rows that were there
+    with other values; rejections: those same rows, by (link, "conflict")."""
+
+    late: Counter[int] = field(default_factory=Counter)
+    duplicates: Counter[int] = field(default_factory=Counter)
+    conflicts: list[Frame] = field(default_factory=list)
+    rejections: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def alarms(self) -> dict[tuple[str, str], str]:
+        """Detail of each alarm that the conflicts are, by (name, subject): one for each boot."""
+        return {
+            ("conflict", f"boot {boot}"): f"boot {boot}: frame {sequence} came with two contents"
+            for boot, sequence, _, _ in reversed(self.conflicts)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the store knows of a boot when its hello comes.
+
+    above: sequence numbers held at or beyond wanted; newest: id of the newest
+    boot of the same pseudonym; same_nonce: other pseudonyms with this nonce.
+    """
+
+    id: int
+    wanted: int
+    above: frozenset[int]
+    received: int
+    duplicates: int
+    health: int | None
+    drops: int | None
+    lowest: int | None
+    count: int | None
+    newest: int
+    same_nonce: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One boot of one device; pseudonym, nonce and task_id in hexadecimal.
+
+    received, lost, duplicates, missing: frames; missing ones were made, are not
+    here, and are not known to be lost. count: values released, by its last
+    status. health, count, drops and lowest are None before the first status.
+    """
+
+    boot: int
+    pseudonym: str
+    nonce: str
+    task_id: str
+    quality: int
+    software: str
+    link: str
+    received: int
+    lost: int
+    duplicates: int
+    missing: int
+    health: int | None
+    count: int | None
+    drops: int | None
+    lowest: int | None

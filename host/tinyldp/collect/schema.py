@@ -1,0 +1,152 @@
+"""The tables, and how a database is opened and spoken to."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from tinyldp.collect.records import BootState
+from tinyldp.errors import UserError
+
+# Seconds that a writer waits for another one.
+_PATIENCE = 30
+
+METADATA = sa.MetaData()
+TASKS = sa.Table(
+    "task",
+    METADATA,
+    sa.Column("id", sa.String(16), primary_key=True),
+    sa.Column("file", sa.LargeBinary, nullable=False),
+)
+BOOTS = sa.Table(
+    "boots",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("task", sa.String(16), nullable=False),
+    sa.Column("pseudonym", sa.String(16), nullable=False),
+    sa.Column("nonce", sa.String(16), nullable=False, index=True),
+    sa.Column("quality", sa.Integer, nullable=False),
+    sa.Column("software", sa.String(16), nullable=False),
+    sa.Column("link", sa.String(200), nullable=False),
+    sa.Column("since", sa.BigInteger, nullable=False),
+    sa.Column("wanted", sa.Integer, nullable=False),
+    sa.Column("duplicates", sa.Integer, nullable=False),
+    # From the last status; absent before the first.
+    sa.Column("health", sa.Integer),
+    sa.Column("drops", sa.Integer),
+    sa.Column("lowest", sa.Integer),
+    sa.Column("released", sa.Integer),
+    sa.UniqueConstraint("pseudonym", "nonce"),
+)
+FRAMES = sa.Table(
+    "frames",
+    METADATA,
+    sa.Column("boot", sa.Integer, sa.ForeignKey("boots.id"), primary_key=True),
+    sa.Column("sequence", sa.Integer, primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("values", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+COUNTERS = sa.Table(
+    "counters",
+    METADATA,
+    sa.Column("link", sa.String(200), primary_key=True),
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+)
+ALARMS = sa.Table(
+    "alarms",
+    METADATA,
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("subject", sa.String(80), primary_key=True),
+    sa.Column("detail", sa.String(400), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+# Bound apart from the columns' own names, which an UPDATE takes for itself.
+BOOT_STATE = ["b_" + name for name in BootState._fields]
+UPDATE_BOOT = (
+    BOOTS.update()
+    .where(BOOTS.c.id == sa.bindparam("b_boot"))
+    .values(
+        link=sa.bindparam("b_link"),
+        wanted=sa.case(
+            (BOOTS.c.wanted < sa.bindparam("b_wanted"), sa.bindparam("b_wanted")),
+            else_=BOOTS.c.wanted,
+        ),
+        **{
+            name: sa.func.coalesce(sa.bindparam(f"b_{name}"), BOOTS.c[name])
+            for name in ("health", "drops", "lowest", "released")
+        },
+    )
+)
+
+
+def open_engine(name: str) -> sa.Engine:
+    try:
+        url = sa.make_url(name if "://" in name else "sqlite:///" + name)
+        if url.get_backend_name() != "sqlite":
+            return sa.create_engine(url)
+        engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE})
+    except (SQLAlchemyError, ImportError) as error:
+        raise UserError(f"{name} is no database that can be opened: {_first_line(error)}") from None
+
+    @event.listens_for(engine, "connect")
+    def _pragmas(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # A commit outlives any process, but not a power cut, which may take the last
+        # batches: their frames then count as lost. A sync for each batch would cost more
+        # than all the rest.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        # Pages (16 MB): a checkpoint rewrites the same few pages however late it comes.
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+
+    return engine
+
+
+def table_names(engine: sa.Engine) -> set[str]:
+    return set(sa.inspect(engine).get_table_names())
+
+
+class Prepared:
+    """A statement for many rows, in the driver's own words.
+
+    Core's handling of each row costs twice what SQLite's does, so that Core
+    only writes the statement. names: what each place of a row is bound to.
+    """
+
+    def __init__(self, engine: sa.Engine, statement: Any, names: Sequence[str]) -> None:
+        compiled = statement.compile(dialect=engine.dialect)
+        self._sql = str(compiled)
+        self._names = names
+        self._order = [names.index(name) for name in compiled.positiontup or ()]
+        self._as_is = self._order == list(range(len(names)))
+
+    def run(self, connection: sa.Connection, rows: Sequence[tuple]) -> None:
+        if not rows:
+            return
+        driver_rows: Any = rows
+        if not self._order:
+            driver_rows = [dict(zip(self._names, row, strict=True)) for row in rows]
+        elif not self._as_is:
+            driver_rows = [tuple([row[i] for i in self._order]) for row in rows]
+        connection.exec_driver_sql(self._sql, driver_rows)
+
+
+@contextmanager
+def sentences(name: str) -> Iterator[None]:
+    """Database errors as sentences; uniqueness is the store's own business."""
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except SQLAlchemyError as error:
+        raise UserError(f"{name} can't be used as a store: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    return str(cause).splitlines()[0]

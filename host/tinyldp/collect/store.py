@@ -1,0 +1,334 @@
+"""Where frames are kept: any database that SQLAlchemy speaks, SQLite by default.
+
+A frame is counted once because (boot, sequence) is the primary key of `frames`:
+whoever writes to the database, and however often, the second row is refused
+inside the transaction that would have counted it. Frames, counters and the
+state of each boot are committed together; what is received and what is lost is
+not counted anywhere but read off the frames that are there.
+
+A frame below `wanted` that is not there is lost; one that comes late after all
+makes the loss smaller by itself.
+"""
+
+import time
+from collections import Counter
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.exc import DatabaseError, IntegrityError
+
+from tinyldp.collect.decoding import Hello
+from tinyldp.collect.records import Batch, Frame, Known, Outcome, Stream, frames_made
+from tinyldp.collect.schema import (
+    ALARMS,
+    BOOT_STATE,
+    BOOTS,
+    COUNTERS,
+    FRAMES,
+    METADATA,
+    TASKS,
+    UPDATE_BOOT,
+    Prepared,
+    open_engine,
+    sentences,
+    table_names,
+)
+from tinyldp.errors import UserError
+from tinyldp_protocol.messages import RUNNING
+from tinyldp_protocol.task import Task, read_file, write_file
+
+# Values of one stream that are put in memory at once; more is no real device.
+MOST_VALUES = 1 << 27
+_ATTEMPTS = 5
+_SELECT = 500
+
+
+class Store:
+    """The database at a path (SQLite) or a SQLAlchemy URL, which must exist.
+
+    Raises UserError when it does not, or is no tinyldp store.
+    """
+
+    def __init__(self, path_or_url: str | Path) -> None:
+        self.name = str(path_or_url)
+        self._engine = open_engine(self.name)
+        if "://" not in self.name and not Path(self.name).is_file():
+            raise UserError(f"There is no store at {self.name}.")
+        with self._sentences():
+            if not table_names(self._engine) >= set(METADATA.tables):
+                raise UserError(f"{self.name} is no tinyldp store.")
+        self._tasks: dict[str, Task] = {}
+        self._insert_frame = Prepared(self._engine, FRAMES.insert(), FRAMES.columns.keys())
+        self._update_boot = Prepared(self._engine, UPDATE_BOOT, BOOT_STATE)
+
+    @classmethod
+    def create(cls, path_or_url: str | Path, task: Task) -> "Store":
+        """Open the store, made first if there is none, and keep the Task in it."""
+        name = str(path_or_url)
+        engine = open_engine(name)
+        with sentences(name):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    if not table_names(engine):
+                        METADATA.create_all(engine)
+                    break
+                except DatabaseError:
+                    # Another process makes it at this moment, or it can't be made.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                    time.sleep(0.02 * 2**attempt)
+        engine.dispose()
+        store = cls(path_or_url)
+        file = write_file(task)
+        # Refused when it is there: the id is that of the content.
+        with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
+            connection.execute(TASKS.insert().values(id=task.id.hex(), file=file))
+        return store
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # Writing
+
+    def recall(self, hello: Hello, link: str, at: int) -> Known:
+        """The boot that says hello, recorded first if it is new."""
+        pseudonym = hello.pseudonym.hex()
+        nonce = hello.nonce.hex()
+        c = BOOTS.c
+        mine = (c.pseudonym == pseudonym) & (c.nonce == nonce)
+        new = BOOTS.insert().values(
+            task=hello.task.hex(),
+            pseudonym=pseudonym,
+            nonce=nonce,
+            quality=hello.quality,
+            software=".".join(map(str, hello.software)),
+            link=link,
+            since=at,
+            wanted=0,
+            duplicates=0,
+        )
+        with self._sentences():
+            with suppress(IntegrityError), self._engine.begin() as connection:
+                connection.execute(new)
+            with self._engine.connect() as connection:
+                boot = connection.execute(sa.select(BOOTS).where(mine)).one()
+                frames = FRAMES.c.boot == boot.id
+                above = sa.select(FRAMES.c.sequence).where(frames, FRAMES.c.sequence >= boot.wanted)
+                received = sa.select(sa.func.count()).select_from(FRAMES).where(frames)
+                newest = sa.select(sa.func.max(c.id)).where(c.pseudonym == pseudonym)
+                others = sa.select(c.pseudonym).where(c.nonce == nonce, c.pseudonym != pseudonym)
+                return Known(
+                    boot.id,
+                    boot.wanted,
+                    frozenset(connection.scalars(above)),
+                    connection.scalar(received) or 0,
+                    boot.duplicates,
+                    boot.health,
+                    boot.drops,
+                    boot.lowest,
+                    boot.released,
+                    connection.scalar(newest) or boot.id,
+                    tuple(connection.scalars(others.limit(8))),
+                )
+
+    def commit(self, batch: Batch) -> Outcome:
+        """Write all of the batch, or nothing (then UserError)."""
+        with self._sentences():
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return self._write(batch, careful=attempt > 0)
+                except IntegrityError:
+                    # Another process was quicker with some row: look before writing.
+                    continue
+        raise UserError(f"{self.name} is written to by too many at once.")
+
+    def _write(self, batch: Batch, careful: bool) -> Outcome:
+        outcome = Outcome()
+        with self._engine.begin() as connection:
+            # A write comes first: SQLite then waits for other writers here and nowhere else.
+            # Rows come in one order from all writers, so that none waits for another's end.
+            self._update_boot.run(connection, sorted(batch.boots))
+            if careful:
+                self._sort_out(connection, batch.frames, outcome)
+            else:
+                self._insert_frame.run(connection, sorted(batch.frames))
+            for frame in self._sort_out(connection, batch.doubtful, outcome):
+                outcome.late[frame[0]] += 1
+            if outcome.duplicates:
+                _add_duplicates(connection, outcome.duplicates)
+            links = {state.boot: state.link for state in batch.boots}
+            outcome.rejections.update((links[row[0]], "conflict") for row in outcome.conflicts)
+            _add_counts(connection, batch.rejections + outcome.rejections)
+            _raise_alarms(connection, batch.alarms | outcome.alarms(), batch.at)
+        return outcome
+
+    def _sort_out(
+        self, connection: sa.Connection, frames: list[Frame], outcome: Outcome
+    ) -> list[Frame]:
+        """Insert those that are not there, note the rest; gives the inserted ones."""
+        new: dict[tuple[int, int], Frame] = {}
+        held = _held(connection, frames)
+        for frame in frames:
+            key = frame[:2]
+            there = held.get(key)
+            if there is None:
+                held[key] = frame[3]
+                new[key] = frame
+            elif there == frame[3]:
+                outcome.duplicates[frame[0]] += 1
+            else:
+                outcome.conflicts.append(frame)
+        inserted = sorted(new.values())
+        self._insert_frame.run(connection, inserted)
+        return inserted
+
+    # Reading
+
+    def streams(self) -> list[Stream]:
+        """One for each boot, in the order of their first hellos."""
+        c = BOOTS.c
+        f = FRAMES.c
+        below = sa.func.coalesce(sa.func.sum(sa.case((f.sequence < c.wanted, 1), else_=0)), 0)
+        query = (
+            sa.select(
+                BOOTS,
+                sa.func.count(f.sequence).label("received"),
+                sa.func.max(f.sequence).label("highest"),
+                below.label("below"),
+            )
+            .select_from(BOOTS.outerjoin(FRAMES, f.boot == c.id))
+            .group_by(c.id)
+            .order_by(c.id)
+        )
+        with self._sentences(), self._engine.connect() as connection:
+            return [self._stream(row) for row in connection.execute(query)]
+
+    def _stream(self, row: Any) -> Stream:
+        made = 0 if row.highest is None else row.highest + 1
+        if row.released is not None:
+            made = max(made, frames_made(row.released, self.task(row.task).batch, row.health))
+        received = int(row.received)
+        lost = row.wanted - int(row.below)
+        return Stream(
+            boot=row.id,
+            pseudonym=row.pseudonym,
+            nonce=row.nonce,
+            task_id=row.task,
+            quality=row.quality,
+            software=row.software,
+            link=row.link,
+            received=received,
+            lost=lost,
+            duplicates=row.duplicates,
+            missing=max(0, made - received - lost),
+            health=row.health,
+            count=row.released,
+            drops=row.drops,
+            lowest=row.lowest,
+        )
+
+    def values(self, boot: int) -> tuple[np.ndarray, np.ndarray]:
+        """(symbols in the order of release, mask of those that are present).
+
+        Both have the length of the stream as far as it is known; a symbol that
+        is lost, or not here yet, is 0 and masked out (False). The last frame's
+        padding is cut off by the count of the last status.
+        """
+        with self._sentences(), self._engine.connect() as connection:
+            row = connection.execute(sa.select(BOOTS).where(BOOTS.c.id == boot)).first()
+            if row is None:
+                raise UserError(f"{self.name} has no stream {boot}.")
+            frames = connection.execute(
+                sa.select(FRAMES.c.sequence, FRAMES.c["values"])
+                .where(FRAMES.c.boot == boot)
+                .order_by(FRAMES.c.sequence)
+            ).all()
+        task = self.task(row.task)
+        sequences = np.fromiter((frame[0] for frame in frames), np.int64, len(frames))
+        length = (int(sequences[-1]) + 1) * task.batch if frames else 0
+        if row.released is not None:
+            ended = row.health != RUNNING
+            length = row.released if ended else max(length, row.released)
+        if length > MOST_VALUES:
+            raise UserError(f"Stream {boot} claims {length} values, of which hardly any came.")
+        places = (sequences[:, None] * task.batch + np.arange(task.batch)).ravel()
+        released = np.frombuffer(b"".join(frame[1] for frame in frames), f"<u{task.width}")
+        inside = places < length
+        symbols = np.zeros(length, np.int64)
+        present = np.zeros(length, np.bool_)
+        symbols[places[inside]] = released[inside]
+        present[places[inside]] = True
+        return symbols, present
+
+    def rejections(self) -> dict[tuple[str, str], int]:
+        """How many messages were refused, by (link, name of the reason)."""
+        query = sa.select(COUNTERS).order_by(COUNTERS.c.link, COUNTERS.c.name)
+        with self._sentences(), self._engine.connect() as connection:
+            return {(link, name): count for link, name, count in connection.execute(query)}
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """name, detail and at (ms since 1970) of each alarm, oldest first."""
+        c = ALARMS.c
+        query = sa.select(c.name, c.detail, c.at).order_by(c.at, c.name, c.subject)
+        with self._sentences(), self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def task(self, task_id: str) -> Task:
+        """The Task with this id (hexadecimal)."""
+        if task_id not in self._tasks:
+            query = sa.select(TASKS.c.file).where(TASKS.c.id == task_id)
+            with self._sentences(), self._engine.connect() as connection:
+                file = connection.scalar(query)
+            if file is None:
+                raise UserError(f"{self.name} has no Task {task_id}.")
+            self._tasks[task_id] = read_file(file)
+        return self._tasks[task_id]
+
+    def _sentences(self) -> AbstractContextManager[None]:
+        return sentences(self.name)
+
+
+def _add_duplicates(connection: sa.Connection, duplicates: Counter[int]) -> None:
+    boot = BOOTS.c.id == sa.bindparam("boot")
+    add = BOOTS.update().where(boot).values(duplicates=BOOTS.c.duplicates + sa.bindparam("n"))
+    rows = [{"boot": boot, "n": n} for boot, n in sorted(duplicates.items())]
+    connection.execute(add, rows)
+
+
+def _add_counts(connection: sa.Connection, counts: Counter[tuple[str, str]]) -> None:
+    c = COUNTERS.c
+    for (link, name), n in sorted(counts.items()):
+        add = COUNTERS.update().where(c.link == link, c.name == name).values(total=c.total + n)
+        if not connection.execute(add).rowcount:
+            connection.execute(COUNTERS.insert().values(link=link, name=name, total=n))
+
+
+def _raise_alarms(connection: sa.Connection, alarms: dict[tuple[str, str], str], at: int) -> None:
+    """Each subject is named once."""
+    c = ALARMS.c
+    for (name, subject), detail in sorted(alarms.items()):
+        there = sa.select(c.at).where(c.name == name, c.subject == subject)
+        if connection.execute(there).first() is None:
+            row = {"name": name, "subject": subject, "detail": detail, "at": at}
+            connection.execute(ALARMS.insert(), row)
+
+
+def _held(connection: sa.Connection, frames: list[Frame]) -> dict[tuple[int, ...], bytes]:
+    """The values that the database holds for these frames' keys."""
+    f = FRAMES.c
+    held: dict[tuple[int, ...], bytes] = {}
+    sequences: dict[int, set[int]] = {}
+    for frame in frames:
+        sequences.setdefault(frame[0], set()).add(frame[1])
+    for boot, numbers in sequences.items():
+        ordered = sorted(numbers)
+        for i in range(0, len(ordered), _SELECT):
+            there = sa.select(f.sequence, f["values"]).where(
+                f.boot == boot, f.sequence.in_(ordered[i : i + _SELECT])
+            )
+            for sequence, values in connection.execute(there):
+                held[boot, sequence] = values
+    return held

@@ -1,0 +1,237 @@
+"""The whole line on this computer: real MicroPython devices, two links, one host."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.store import Store
+from tinyldp.demo.broker import broker
+from tinyldp.demo.fleet import Device, install, make_devices, start_device, write_studies
+from tinyldp.demo.wiretap import Wiretap, lengths, read_capture
+from tinyldp.errors import UserError
+from tinyldp.lanes import open_lane
+from tinyldp.lanes.cable import Cable
+from tinyldp.lanes.unix import Unix
+from tinyldp.progress import Progress
+from tinyldp.recordings import load_recording, sample_recordings
+from tinyldp.replay import displacements, replay
+from tinyldp.report import render_report, report_data
+from tinyldp.study import Study, load_study
+from tinyldp_protocol.task import write_file
+
+# Playing takes about a millisecond a step; a busy computer may take four.
+_SECONDS_A_STEP = 0.004
+_SECONDS_TO_START = 30
+
+
+def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dict[str, Any]:
+    """Play `steps` readings through each of six devices: what arrived, and whether all held.
+
+    Leaves in `output` the studies, their Tasks, the database, a capture of all
+    that went over the links, and report.html. Raises UserError for what a person
+    gave or lacks.
+    """
+    loaded = [load_recording(path) for path in recordings or sample_recordings()]
+    folder = _fresh(output)
+    studies = [load_study(path) for path in write_studies(folder)]
+    for study in studies:
+        (folder / f"{study.name}.task").write_bytes(write_file(study.task()))
+    devices = make_devices(studies, loaded, steps)
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        lane = stack.enter_context(open_lane("unix"))
+        assert isinstance(lane, Unix)
+        install(lane)
+        server = stack.enter_context(broker(folder))
+        cables = {
+            f"serial-{device.number}": stack.enter_context(Cable())
+            for device in devices
+            if device.link == "serial"
+        }
+        wiretap = stack.enter_context(Wiretap(server.address))
+        with _collecting(folder, studies, devices, cables, server.address) as failures:
+            for device in devices:
+                cable = cables.get(f"serial-{device.number}")
+                start_device(lane, device, cable.device_end if cable else server.address)
+            deadline = time.monotonic() + _SECONDS_TO_START + _SECONDS_A_STEP * steps
+            _wait(devices, deadline, failures)
+        wiretap.save(cables, folder / "capture")
+    store = Store(folder / "demo.db")
+    try:
+        result = _result(devices, store, folder)
+    finally:
+        store.close()
+    return {"broker": server.name, "seconds": round(time.monotonic() - started, 1), **result}
+
+
+def _fresh(output: Path) -> Path:
+    """The output folder, emptied of an earlier demo but never of anything else."""
+    try:
+        if output.is_dir() and any(output.iterdir()):
+            if not (output / "demo-ranswitch.toml").exists():
+                raise UserError(f"{output} holds something else; name another with --output.")
+            shutil.rmtree(output)
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}.") from None
+    return output
+
+
+@contextlib.contextmanager
+def _collecting(
+    folder: Path, studies: list[Study], devices: list[Device], cables: dict[str, Cable], mqtt: str
+) -> Iterator[list[BaseException]]:
+    """One collector for each study, into one database, until the block ends.
+
+    Gives the list in which a collector's failure would appear, which is raised at the end.
+    """
+    done = threading.Event()
+    failures: list[BaseException] = []
+    frames = {d.pseudonym.hex(): -(-len(d.readings) // d.task.batch) for d in devices}
+
+    def collect(collector: Collector, store: Store) -> None:
+        try:
+            collector.run(done.is_set, progress.update)
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            store.close()
+
+    with Progress(frames) as progress:
+        threads = []
+        for study in studies:
+            ports = [
+                cables[f"serial-{device.number}"].host_end
+                for device in devices
+                if device.study is study and device.link == "serial"
+            ]
+            store = Store.create(folder / "demo.db", study.task())
+            collector = Collector(study.task(), store, ports, mqtt, study.name)
+            threads.append(threading.Thread(target=collect, args=(collector, store)))
+            threads[-1].start()
+        try:
+            yield failures
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _wait(devices: list[Device], deadline: float, failures: list[BaseException]) -> None:
+    """Wait until every device's process has ended; UserError names one that failed.
+
+    Returns early at the deadline (what did not arrive will show) or when a collector failed.
+    """
+    for device in devices:
+        process = device.process
+        assert process is not None
+        while process.running:
+            if failures or time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
+        ended = process.wait()
+        if ended.exit_code:
+            output = ended.stderr + ended.stdout
+            last = output.decode(errors="replace").strip().splitlines()[-1:]
+            raise UserError(f"Device {device.number} stopped: {' '.join(last) or 'no message'}")
+
+
+def _result(devices: list[Device], store: Store, folder: Path) -> dict[str, Any]:
+    """Compare what arrived with what each device's words dictate; write the report."""
+    originals = {device.pseudonym.hex(): device.symbols() for device in devices}
+    moved = {
+        device.pseudonym.hex(): displacements(device.task, device.words, len(device.readings))
+        for device in devices
+    }
+    page = folder / "report.html"
+    render_report(store, page, originals, moved, "tinyldp demo")
+    data = report_data(store, moved)
+    table = []
+    for device in devices:
+        name = device.pseudonym.hex()
+        rows = [row for row in data["streams"] if row["device"] == name]
+        exact = len(rows) == 1 and _as_dictated(device, originals[name], store, rows[0])
+        table.append(
+            {
+                "number": device.number,
+                "recording": device.recording,
+                **(rows[0] if rows else {"device": name, "mechanism": device.study.name}),
+                "exact": exact,
+            }
+        )
+    return {
+        "held": all(row["exact"] for row in table) and not data["alarms"],
+        "devices": table,
+        "alarms": data["alarms"],
+        "rejections": data["rejections"],
+        "wire": lengths(read_capture(folder / "capture")),
+        "report": str(page.resolve()),
+    }
+
+
+def _as_dictated(
+    device: Device, symbols: npt.NDArray[np.int64], store: Store, row: dict[str, Any]
+) -> bool:
+    """Whether the stream is the one that the device package makes of the same words here."""
+    values, present = store.values(row["boot"])
+    return (
+        row["nonce"] == device.nonce
+        and bool(present.all())
+        and np.array_equal(values, replay(device.task, device.words, symbols))
+    )
+
+
+def text_result(result: dict[str, Any]) -> str:
+    """The result for people: a line for each device, the verdict, where the report is."""
+    out = io.StringIO()
+    console = Console(file=out, width=110, highlight=False, emoji=False, markup=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("device", "recording", "mechanism", "link"):
+        table.add_column(title)
+    for title in ("sent", "received", "lost", "duplicate", "mean displacement", "exact law"):
+        table.add_column(title, justify="right")
+    for row in result["devices"]:
+        link = row.get("link", "")
+        cells = [
+            row["number"],
+            row["recording"],
+            row["mechanism"],
+            "mqtt" if link.startswith("mqtt") else "serial",
+            *(row.get(key, "-") for key in ("sent", "received", "lost", "duplicates")),
+            *(_steps(row.get(f"displacement_{which}")) for which in ("measured", "exact")),
+        ]
+        table.add_row(*map(str, cells), style=None if row["exact"] else "red")
+    console.print(table)
+    lines = [out.getvalue().rstrip(), ""]
+    for kind, found in result["wire"].items():
+        sizes = " or ".join(f"{n} bytes" for n in found)
+        lines.append(f"{sum(found.values()):7,} {kind} messages, each of {sizes or 'any length'}")
+    lines.append("")
+    lines += [f"ALARM {alarm['name']}: {alarm['detail']}" for alarm in result["alarms"]]
+    if result["held"]:
+        lines.append("Every stream arrived exactly as its words dictate.")
+    else:
+        wrong = [str(row["number"]) for row in result["devices"] if not row["exact"]]
+        lines.append(f"NOT as the words dictate: device {', '.join(wrong)}." if wrong else "")
+    lines.append(f"Pictures of original and released: {result['report']}")
+    return "\n".join(lines)
+
+
+def _steps(displacement: float | None) -> str:
+    return "-" if displacement is None else f"{displacement:.3f}"

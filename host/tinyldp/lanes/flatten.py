@@ -1,0 +1,142 @@
+"""The packages cut down to what a tiny board needs: flat, minified, one file a module.
+
+A micro:bit compiles about 2 KB at a time and pays 2.5 bytes of heap for each
+byte of source, so only the definitions and methods that a program can reach
+go along, and integer constants are written out where they are used.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tinyldp.errors import UserError
+from tinyldp.lanes.packages import PACKAGES, sources
+
+
+class _Module:
+    """A module's top-level statements by the names that they define, and its imports."""
+
+    def __init__(self, source: bytes) -> None:
+        self.body = ast.parse(source).body
+        self.definitions: dict[str, ast.stmt] = {}
+        self.imports: dict[str, str] = {}
+        self.constants: dict[str, int] = {}
+        for node in self.body:
+            if isinstance(node, ast.ImportFrom):
+                self.imports.update((name.name, node.module or "") for name in node.names)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                self.definitions[node.name] = node
+            else:
+                for part in ast.walk(node):
+                    if isinstance(part, ast.alias):
+                        self.definitions[part.name] = node
+                    elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                        self.definitions[part.id] = node
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
+                    self.constants[node.targets[0].id] = node.value.value
+
+
+class _Fold(ast.NodeTransformer):
+    """Writes out integer constants."""
+
+    def __init__(self, constants: dict[str, int]) -> None:
+        self._constants = constants
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and node.id in self._constants:
+            return ast.copy_location(ast.Constant(self._constants[node.id]), node)
+        return node
+
+
+class _Reach:
+    """What a program can reach; a method counts as reached when its name is used anywhere."""
+
+    def __init__(self, modules: dict[str, _Module], program: str) -> None:
+        self._modules = modules
+        self.attributes: set[str] = set()
+        known = -1
+        while known != len(self.attributes):
+            known = len(self.attributes)
+            self.kept: dict[str, set[str]] = {name: set() for name in modules}
+            for node in modules[program].body:
+                self._visit(program, node)
+
+    def _visit(self, name: str, node: ast.AST) -> None:
+        module = self._modules[name]
+        if isinstance(node, ast.ImportFrom):
+            return
+        if isinstance(node, ast.Attribute):
+            self.attributes.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            home = name if node.id in module.definitions else module.imports.get(node.id, "")
+            if home in self._modules and node.id not in self.kept[home]:
+                self.kept[home].add(node.id)
+                self._visit(home, self._modules[home].definitions[node.id])
+        elif isinstance(node, ast.ClassDef):
+            for item in [*node.bases, *node.body]:
+                if self.wants(item):
+                    self._visit(name, item)
+            return
+        for child in ast.iter_child_nodes(node):
+            self._visit(name, child)
+
+    def wants(self, item: ast.AST) -> bool:
+        """Whether this statement of a class has to go along."""
+        return (
+            not isinstance(item, ast.FunctionDef)
+            or item.name.startswith("__")
+            or item.name in self.attributes
+        )
+
+
+def flatten(program: str) -> dict[str, bytes]:
+    """The files that `program` needs on a board without folders, itself as main.py.
+
+    It imports from the packages with `from MODULE import NAMES` only. Raises
+    UserError when python-minifier is not installed.
+    """
+    try:
+        from python_minifier import minify
+    except ImportError:
+        raise UserError("Fitting code to a board needs the PyPI package python-minifier.") from None
+    modules = {
+        path[:-3].replace("/", "."): _Module(source)
+        for path, source in {**sources(), "main.py": program.encode()}.items()
+    }
+    for module in modules.values():
+        constants = dict(module.constants)
+        for name, home in module.imports.items():
+            if home in modules and name in modules[home].constants:
+                constants[name] = modules[home].constants[name]
+        module.body = [_Fold(constants).visit(node) for node in module.body]
+    reach = _Reach(modules, "main")
+    files = {}
+    for name, kept in reach.kept.items():
+        module = modules[name]
+        body = [
+            node
+            for node in module.body
+            if name == "main" or any(module.definitions[key] is node for key in kept)
+        ]
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                node.body = [item for item in node.body if reach.wants(item)]
+        body = [node for node in body if not isinstance(node, ast.ImportFrom)]
+        used = {n.id for node in body for n in ast.walk(node) if isinstance(n, ast.Name)}
+        imports: list[ast.stmt] = [
+            ast.ImportFrom(_flat(home), [ast.alias(key)], 0)
+            for key, home in module.imports.items()
+            if key in used
+        ]
+        if body:
+            text = ast.unparse(ast.fix_missing_locations(ast.Module([*imports, *body], [])))
+            files[_flat(name) + ".py"] = minify(
+                text, remove_literal_statements=True, rename_globals=False, hoist_literals=False
+            ).encode()
+    return files
+
+
+def _flat(module: str) -> str:
+    """A module's name on a board without folders."""
+    return module.rpartition(".")[2] if module.partition(".")[0] in PACKAGES else module

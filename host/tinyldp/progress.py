@@ -1,0 +1,73 @@
+"""What a person sees while devices are being collected from: one bar for each."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+
+from tinyldp.collect.collector import Snapshot
+from tinyldp.lanes.lane import Stoppable
+
+_SECONDS = 2.0
+
+
+class Progress(Stoppable):
+    """Shows snapshots on standard error: bars on a terminal, else a line now and then.
+
+    expected: frames that each pseudonym (hexadecimal) will send, where that is known.
+    """
+
+    def __init__(self, expected: Mapping[str, int] | None = None) -> None:
+        self._expected = dict(expected or {})
+        self._lock = threading.Lock()
+        self._received: dict[str, int] = {}
+        self._bars: Bars | None = None
+        self._rows: dict[str, TaskID] = {}
+        self._next = time.monotonic() + _SECONDS
+        console = Console(stderr=True)
+        if console.is_terminal:
+            self._bars = Bars(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f} frames"),
+                console=console,
+            )
+            self._bars.start()
+
+    def stop(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show a collector's snapshot; several collectors may take turns."""
+        with self._lock:
+            for device in snapshot.devices:
+                self._received[device.pseudonym] = device.received
+                if self._bars is not None:
+                    self._bar(self._bars, device.pseudonym, device.link, device.received)
+            if self._bars is None and time.monotonic() >= self._next:
+                self._next = time.monotonic() + _SECONDS
+                self._line()
+
+    def _bar(self, bars: Bars, pseudonym: str, link: str, received: int) -> None:
+        if pseudonym not in self._rows:
+            self._rows[pseudonym] = bars.add_task(
+                f"{pseudonym} on {link}", total=self._expected.get(pseudonym)
+            )
+        bars.update(self._rows[pseudonym], completed=received)
+
+    def _line(self) -> None:
+        received = sum(self._received.values())
+        total = f" of {sum(self._expected.values()):,}" if self._expected else ""
+        print(
+            f"{len(self._received)} devices heard, {received:,}{total} frames received",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,10 @@
+"""What was collected, for people: as data, as text, and as a page with pictures.
+
+All three show the same numbers, which come from report_data.
+"""
+
+from tinyldp.report.data import report_data
+from tinyldp.report.page import render_report
+from tinyldp.report.text import text_report
+
+__all__ = ["render_report", "report_data", "text_report"]

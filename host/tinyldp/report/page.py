@@ -1,0 +1,232 @@
+"""The report as one HTML file that needs nothing else: no script, no network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tinyldp.errors import UserError
+from tinyldp.report.columns import ALARMS, REJECTIONS, STREAMS, TASKS, Column
+from tinyldp.report.data import UNCERTIFIED, Arrays, clean, report_data, settled
+from tinyldp.report.pictures import law_picture, series_picture
+
+if TYPE_CHECKING:
+    from tinyldp.collect.store import Store
+
+# Streams that get pictures; a page of more would be too large to open.
+PICTURES = 48
+
+_CSS = """
+:root { color-scheme: light; --ink: #1d2733; --quiet: #5c6873; --line: #dfe4e8;
+  --alarm: #a93226; --blue: #1f5f99; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f5f7f9; color: var(--ink);
+  font: 16px/1.55 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
+main { max-width: 76rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .3rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; }
+h3 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
+p { margin: .4rem 0; max-width: 46rem; }
+.quiet { color: var(--quiet); }
+.card { background: #fff; border: 1px solid var(--line); border-radius: 10px;
+  padding: 1rem 1.25rem; margin: 1rem 0; }
+.protects { border-left: 5px solid var(--blue); }
+.warning { border: 2px solid var(--alarm); border-left-width: 8px; background: #fdf1ef;
+  font-weight: 600; }
+.warning p, .protects p { max-width: none; }
+.numbers { display: flex; flex-wrap: wrap; gap: .6rem 2.4rem; margin: 1.2rem 0 0; padding: 0; }
+.numbers div { display: flex; flex-direction: column-reverse; }
+.numbers dt { color: var(--quiet); font-size: .85rem; }
+.numbers dd { margin: 0; font-size: 1.5rem; font-weight: 600;
+  font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; background: #fff; border: 1px solid var(--line);
+  border-radius: 10px; }
+table { border-collapse: collapse; width: 100%; font-size: .87rem;
+  font-variant-numeric: tabular-nums; }
+caption { text-align: left; line-height: 1.7; padding: .8rem .6rem .4rem; color: var(--quiet); }
+th, td { padding: .45rem .6rem; text-align: left; border-top: 1px solid var(--line);
+  vertical-align: top; }
+thead th { border-top: 0; color: var(--quiet); font-weight: 600; vertical-align: bottom;
+  line-height: 1.25; }
+tbody th { font-weight: 400; }
+.number { text-align: right; white-space: nowrap; }
+thead .number { white-space: normal; }
+.alarm { color: var(--alarm); font-weight: 700; }
+code { font: .92em ui-monospace, "Cascadia Mono", Menlo, Consolas, "Liberation Mono", monospace; }
+.tag { display: inline-block; border: 1px solid currentColor; border-radius: 1em;
+  padding: 0 .6em; font-size: .78rem; font-weight: 600; color: #8a5a00; white-space: nowrap; }
+figure { margin: .9rem 0 0; }
+figcaption { color: var(--quiet); font-size: .87rem; }
+svg { display: block; width: 100%; height: auto; }
+footer { margin-top: 3rem; color: var(--quiet); font-size: .87rem; }
+@media print { body { background: #fff; } .card { break-inside: avoid; } }
+"""
+
+
+def render_report(
+    store: Store,
+    path_html: str | Path,
+    originals: Arrays | None = None,
+    displacements: Arrays | None = None,
+    title: str = "What was collected",
+) -> None:
+    """Write the report as one HTML file with its pictures inside.
+
+    originals: symbols as they came in; displacements: what replay.displacements
+    gave; both by pseudonym in hexadecimal, for devices whose stream and words
+    are known. Raises UserError when the file cannot be written.
+    """
+    page = _page(store, originals or {}, displacements or {}, title)
+    try:
+        Path(path_html).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path_html} cannot be written: {error.strerror}.") from None
+
+
+def _page(store: Store, originals: Arrays, displacements: Arrays, title: str) -> str:
+    data = report_data(store, displacements)
+    streams = data["streams"]
+    warnings = "".join(
+        f'<div class="card warning" role="alert"><p>Warning: {escape(text)}</p></div>'
+        for text in data["warnings"]
+    )
+    parts = [
+        f"<h1>{escape(clean(title))}</h1>",
+        '<div class="card protects"><p><strong>What is protected, and what is not.</strong> '
+        f"{escape(data['protection'])} {escape(data['certificate'])}</p></div>",
+        warnings,
+        _numbers(data),
+        "<h2>Streams</h2>",
+        _table(
+            STREAMS,
+            streams,
+            "One row for each boot of a device. Sent, received, lost, duplicate, missing and"
+            " dropped count frames, sent and dropped by each device's own last word."
+            " Displacements are in steps.",
+            "No device has been heard.",
+        ),
+        "<h2>Alarms</h2>",
+        _table(ALARMS, data["alarms"], "What points to a fault or an attack.", "No alarms."),
+        "<h2>Rejected messages</h2>",
+        _table(REJECTIONS, data["rejections"], "Counted, and not used.", "Nothing was rejected."),
+        "<h2>Tasks</h2>",
+        _table(TASKS, data["tasks"], "What the devices execute.", "No Tasks."),
+    ]
+    if streams:
+        parts.append("<h2>Stream by stream</h2>")
+    parts += _sections(store, streams, originals, displacements)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(clean(title))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n<footer>Made by tinyldp. Pictures are drawn from the released symbols; a symbol"
+        " is the number of a value bin.</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _numbers(data: dict[str, Any]) -> str:
+    streams = data["streams"]
+    numbers = {
+        "devices": len({stream["device"] for stream in streams}),
+        "values released": sum(stream["values"] or 0 for stream in streams),
+        "frames received": sum(stream["received"] for stream in streams),
+        "frames lost": sum(stream["lost"] for stream in streams),
+        "alarms": len(data["alarms"]),
+        "messages rejected": sum(row["count"] for row in data["rejections"]),
+    }
+    items = "".join(f"<div><dt>{name}</dt><dd>{n:,}</dd></div>" for name, n in numbers.items())
+    return f'<dl class="numbers">{items}</dl>'
+
+
+def _table(columns: list[Column], rows: list[dict[str, Any]], caption: str, empty: str) -> str:
+    if not rows:
+        return f'<p class="quiet">{escape(empty)}</p>'
+    head = "".join(
+        f'<th scope="col"{_class(column)}>{escape(column.title)}</th>' for column in columns
+    )
+    body = "".join(
+        "<tr>" + "".join(_cell(column, row, i == 0) for i, column in enumerate(columns)) + "</tr>\n"
+        for row in rows
+    )
+    return (
+        '<div class="scroll" tabindex="0"><table>'
+        f'<caption>{escape(caption)} <span class="tag">{UNCERTIFIED}: no certificate yet</span>'
+        f"</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+def _class(column: Column, alarm: bool = False) -> str:
+    names = ["number"] * column.number + ["alarm"] * alarm
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _cell(column: Column, row: dict[str, Any], first: bool) -> str:
+    text = escape(column.cell(row))
+    if column.code:
+        text = f"<code>{text}</code>"
+    attributes = _class(column, column.alarming(row))
+    return f'<th scope="row"{attributes}>{text}</th>' if first else f"<td{attributes}>{text}</td>"
+
+
+def _sections(
+    store: Store, streams: list[dict[str, Any]], originals: Arrays, displacements: Arrays
+) -> list[str]:
+    boots = Counter(stream["device"] for stream in streams)
+    parts = []
+    for number, stream in enumerate(streams[:PICTURES]):
+        device = stream["device"]
+        # With several boots it is unknown which of them an original belongs to.
+        alone = boots[device] == 1
+        parts.append(
+            _section(
+                store,
+                stream,
+                f"s{number}",
+                originals.get(device) if alone else None,
+                displacements.get(device) if alone else None,
+            )
+        )
+    if len(streams) > PICTURES:
+        parts.append(
+            f"<p>Pictures are shown of the first {PICTURES} of {len(streams)} streams.</p>"
+        )
+    return parts
+
+
+def _section(store: Store, stream: dict[str, Any], key: str, original: Any, moved: Any) -> str:
+    symbols, present = store.values(stream["boot"])
+    task = store.task(stream["task"])
+    said = [
+        f"{stream['mechanism']}, k = {stream['k']}, window {stream['window']}",
+        f"link {stream['link']}",
+        f"boot {stream['nonce']}",
+        f"software {stream['software']}",
+    ]
+    parts = [
+        f'<section class="card" aria-labelledby="{key}-head">',
+        f'<h3 id="{key}-head">Device <code>{escape(stream["device"])}</code></h3>',
+        f'<p class="quiet">{escape(" · ".join(said))}</p>',
+    ]
+    if len(symbols):
+        parts.append(f"<figure>{series_picture(key, symbols, present, original)}</figure>")
+    else:
+        parts.append('<p class="quiet">No value has arrived.</p>')
+    caption = stream["displacement_law"]
+    caption = caption[0].upper() + caption[1:]
+    if stream["displacement_exact"] is not None:
+        caption += f"; mean displacement {stream['displacement_exact']:.3f} steps"
+    if stream["displacement_measured"] is not None:
+        caption += f"; measured {stream['displacement_measured']:.3f}"
+        if len(settled(moved, task.window)) < len(moved):
+            caption += ", without two windows at each end of the stream"
+    caption = escape(caption.rstrip(".") + ".")
+    if stream["displacement_exact"] is None and moved is None:
+        parts.append(f'<p class="quiet">{caption}</p>')
+    else:
+        picture = law_picture(key + "d", task, moved)
+        parts.append(f"<figure>{picture}<figcaption>{caption}</figcaption></figure>")
+    parts.append("</section>")
+    return "\n".join(parts)

@@ -1,0 +1,252 @@
+"""Pictures of a stream and of its displacement, as inline SVG.
+
+matplotlib is imported when the first picture is drawn, never before.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.errors import UserError
+from tinyldp.laws import displacement_law
+from tinyldp.report.data import settled
+from tinyldp_protocol.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1d2733"
+QUIET = "#5c6873"
+GRID = "#e4e8ec"
+ORIGINAL = "#d9a441"
+RELEASED = "#1f5f99"
+BARS = "#a9c6e3"
+GAP = "#c0392b"
+
+# Steps of the close-up, and points that a full-length line has at most.
+ZOOM = 200
+_POINTS = 700
+# Share of a law that its picture may leave out on the right.
+_UNSEEN = 0.005
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tinyldp",
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans", "sans-serif"],
+    "font.size": 9.5,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": "#b8c1c9",
+    "axes.labelcolor": QUIET,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "legend.frameon": False,
+    "path.simplify": True,
+}
+
+
+def series_picture(
+    key: str,
+    symbols: npt.NDArray[Any],
+    present: npt.NDArray[np.bool_],
+    original: npt.NDArray[Any] | None,
+) -> str:
+    """The released series over the original one, in full length and close up.
+
+    key: prefix of every id in the SVG. symbols, present: as Store.values gives
+    them. original: symbols as they came in, or None.
+    """
+    steps = len(symbols)
+    close = steps > 1.5 * ZOOM
+    with _drawing((9.6, 4.6 if close else 2.5)) as figure:
+        axes = figure.subplots(2 if close else 1, 1, squeeze=False)[:, 0]
+        _overview(axes[0], symbols, present, original)
+        if close:
+            start = _busiest(symbols if original is None else original, present)
+            axes[0].axvspan(start, start + ZOOM, color="#eef2f5", zorder=0)
+            _steps(axes[1], symbols, present, original, start, min(steps, start + ZOOM))
+            axes[1].set_title(f"Steps {start:,} to {start + ZOOM - 1:,}, one by one")
+            axes[1].set_xlabel("step")
+        else:
+            axes[0].set_xlabel("step")
+        for axis in axes:
+            axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+            axis.locator_params(axis="both", integer=True)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper right", ncols=3)
+        shown = "Released series" + ("" if original is None else " over the original one")
+        return _svg(figure, key, f"{shown}: {steps:,} steps.")
+
+
+def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
+    """The exact law of the displacement as bars, what was measured as dots.
+
+    moved: (n,) displacements in steps, or None.
+    """
+    law = displacement_law(task)
+    first = 1 - task.window
+    last = task.window - 1
+    if law is not None:
+        covered = np.cumsum(law.probabilities)
+        last = int(law.offsets[min(np.searchsorted(covered, 1 - _UNSEEN), len(covered) - 1)])
+        last = max(last, 1)
+    offsets = np.arange(first, last + 1)
+    notes = []
+    with _drawing((9.6, 2.7)) as figure:
+        from matplotlib.ticker import MaxNLocator
+
+        axis = figure.subplots()
+        if law is not None:
+            shown = law.probabilities[: len(offsets)]
+            axis.bar(offsets[: len(shown)], shown, width=0.82, color=BARS, label="exact law")
+            axis.axvline(0, color=GRID, zorder=0)
+            beyond = 1 - float(shown.sum())
+            if beyond > 1e-6:
+                notes.append(f"later than {last} steps: {100 * beyond:.2f} % by the law")
+        if moved is not None and len(moved):
+            inner = settled(moved, task.window)
+            seen = inner[(inner >= first) & (inner <= last)]
+            share = np.bincount(seen - first, minlength=len(offsets)) / len(inner)
+            axis.plot(offsets, share, "o", ms=4, color=RELEASED, label="measured")
+            if notes:
+                notes.append(f"{100 * (1 - len(seen) / len(inner)):.2f} % measured")
+        axis.set_title("How far values were moved")
+        axis.set_xlabel("displacement in steps (left: released early, right: late)")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_ylim(bottom=0)
+        axis.set_xlim(first - 0.8, last + 0.8)
+        axis.margins(y=0.1)
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside upper right", ncols=2)
+        if notes:
+            axis.annotate(
+                ", ".join(notes),
+                (1, 0.9),
+                xycoords="axes fraction",
+                ha="right",
+                color=QUIET,
+                fontsize=8.5,
+            )
+        words = "Distribution of the displacement"
+        return _svg(figure, key, f"{words}, from {first} to {last} steps.")
+
+
+def _overview(
+    axis: Axes,
+    symbols: npt.NDArray[Any],
+    present: npt.NDArray[np.bool_],
+    original: npt.NDArray[Any] | None,
+) -> None:
+    steps = len(symbols)
+    size = -(-steps // _POINTS)
+    if size == 1:
+        _steps(axis, symbols, present, original, 0, steps)
+    else:
+        if original is not None:
+            everywhere = np.ones(len(original), dtype=np.bool_)
+            axis.fill_between(
+                *_means(original, everywhere, size), color=ORIGINAL, alpha=0.55, lw=0,
+                label="original",
+            )  # fmt: skip
+        axis.plot(*_means(symbols, present, size), color=RELEASED, lw=1, label="released")
+        axis.set_ylabel("mean symbol")
+        axis.set_xlim(0, max(steps, 1))
+        axis.set_ylim(bottom=0)
+    if not present.all():
+        gone = np.unique(np.flatnonzero(~present) // size) * size
+        axis.plot(
+            gone, np.zeros(len(gone)), "|", color=GAP, ms=9, mew=1.4, clip_on=False,
+            label="lost or missing",
+        )  # fmt: skip
+    title = f"All {steps:,} steps"
+    axis.set_title(title if size == 1 else f"{title}, means of {size}")
+
+
+def _means(
+    symbols: npt.NDArray[Any], present: npt.NDArray[np.bool_], size: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Middle step and mean of each run of `size` symbols; NaN where none is present."""
+    starts = np.arange(0, len(symbols), size)
+    total = np.add.reduceat(np.where(present, symbols, 0).astype(float), starts)
+    number = np.add.reduceat(present.astype(float), starts)
+    with np.errstate(invalid="ignore"):
+        return starts + size / 2, total / np.where(number > 0, number, np.nan)
+
+
+def _steps(
+    axis: Axes,
+    symbols: npt.NDArray[Any],
+    present: npt.NDArray[np.bool_],
+    original: npt.NDArray[Any] | None,
+    start: int,
+    end: int,
+) -> None:
+    edges = np.arange(start, end + 1)
+    if original is not None:
+        part = original[start:end].astype(float)
+        part = np.append(part, np.full(end - start - len(part), np.nan))
+        axis.stairs(part, edges, fill=True, color=ORIGINAL, alpha=0.55, lw=0, label="original")
+    part = np.where(present[start:end], symbols[start:end].astype(float), np.nan)
+    axis.stairs(part, edges, color=RELEASED, lw=1.2, label="released", baseline=None)
+    axis.set_ylabel("symbol")
+    axis.set_xlim(start, max(end, start + 1))
+    axis.set_ylim(bottom=0)
+
+
+def _busiest(symbols: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> int:
+    """Start of the close-up: where the series changes most among what is present."""
+    n = min(len(symbols), len(present))
+    if n <= ZOOM:
+        return 0
+    change = np.abs(np.diff(symbols[:n].astype(float))) - 1e3 * ~present[1:n]
+    total = np.concatenate([[0.0], np.cumsum(change)])
+    return int(np.argmax(total[ZOOM - 1 :] - total[: -(ZOOM - 1)]))
+
+
+@contextmanager
+def _drawing(size: tuple[float, float]) -> Iterator[Figure]:
+    """A figure of this size in inches, drawn in the report's style."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError("The pictures need matplotlib: run `pip install matplotlib`.") from None
+    with matplotlib.rc_context(_STYLE):
+        yield Figure(figsize=size, layout="constrained")
+
+
+def _svg(figure: Figure, key: str, description: str) -> str:
+    """The figure as an SVG element whose ids begin with key."""
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{key}-', text)
+    text = re.sub(r"url\(#", f"url(#{key}-", text)
+    text = re.sub(r'href="#', f'href="#{key}-', text)
+    head, body = text.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    title = f'<title id="{key}-title">{escape(description)}</title>'
+    return f'{head} role="img" aria-labelledby="{key}-title">{title}{body}'

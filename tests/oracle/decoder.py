@@ -1,0 +1,317 @@
+"""Strict decoding of messages, frames and Tasks, from the norm alone.
+
+Written from protocol/tinyldp.cddl, RFC 8949 and the module docstrings of the protocol package,
+before its code was read. Plain rather than fast: whole items are parsed into Python objects, with
+Python's integers, zlib and hashlib, and the shape is checked afterwards.
+"""
+
+import hashlib
+import zlib
+from typing import Any
+
+LIMIT = 1 << 30
+SCALE = 1 << 24
+MAX_MESSAGE = 249
+
+
+class Refused(Exception):
+    """The one error of this module; its argument is the reason."""
+
+
+# --- CBOR ------------------------------------------------------------------------------------
+
+
+def take(data: bytes, at: int, size: int) -> bytes:
+    """Exactly `size` bytes of data from position at."""
+    if at + size > len(data):
+        raise Refused("truncated")
+    return data[at : at + size]
+
+
+def head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Read one head (RFC 8949, section 3): major type, argument, position after it."""
+    first = take(data, at, 1)[0]
+    major, info = first >> 5, first & 31
+    at += 1
+    if info == 31:
+        raise Refused("indefinite")
+    if info > 27:
+        raise Refused("reserved")
+    if major == 6:
+        raise Refused("tag")
+    if major == 7 and info not in (20, 21, 22):
+        raise Refused("float")
+    if info < 24:
+        return major, info, at
+    size = 1 << (info - 24)
+    argument = int.from_bytes(take(data, at, size), "big")
+    if argument < {1: 24, 2: 1 << 8, 4: 1 << 16, 8: 1 << 32}[size]:
+        raise Refused("not minimal")
+    if argument >= LIMIT:
+        raise Refused("too large")
+    return major, argument, at + size
+
+
+def item(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+    """Read one item that nests at most `depth` deep: its value, and the position after it."""
+    major, argument, at = head(data, at)
+    if major == 0:
+        return argument, at
+    if major == 1:
+        return -1 - argument, at
+    if major == 2:
+        return take(data, at, argument), at + argument
+    if major == 3:
+        try:
+            return take(data, at, argument).decode("utf-8"), at + argument
+        except UnicodeDecodeError:
+            raise Refused("text") from None
+    if major == 7:
+        return {20: False, 21: True, 22: None}[argument], at
+    if depth == 0:
+        raise Refused("wrong type")
+    if argument * (major - 3) > len(data) - at:
+        raise Refused("truncated")
+    if major == 4:
+        array = []
+        for _ in range(argument):
+            value, at = item(data, at, depth - 1)
+            array.append(value)
+        return array, at
+    pairs: dict[int, Any] = {}
+    last = -1
+    for _ in range(argument):
+        key, at = item(data, at, 0)
+        if not whole(key) or key < 0:
+            raise Refused("wrong type")
+        if key in pairs:
+            raise Refused("duplicate key")
+        if key < last:
+            raise Refused("key order")
+        pairs[key], at = item(data, at, depth - 1)
+        last = key
+    return pairs, at
+
+
+def only_item(data: bytes, depth: int) -> Any:
+    """Read the one item that data must be."""
+    value, at = item(data, 0, depth)
+    if at != len(data):
+        raise Refused("trailing")
+    return value
+
+
+def whole(value: Any) -> bool:
+    """Whether value is an integer (a Python bool is none)."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# --- messages --------------------------------------------------------------------------------
+
+# Name and type of each field after the kind; a number is the size of a byte string.
+MESSAGES: dict[int, tuple[str, list[tuple[str, Any]]]] = {
+    0: (
+        "hello",
+        [
+            ("version", range(1, 2)),
+            ("software", 3),
+            ("task", 8),
+            ("pseudonym", 8),
+            ("nonce", 8),
+            ("quality", range(3)),
+            ("lowest", "counter"),
+        ],
+    ),
+    1: ("release", [("nonce", 4), ("sequence", "counter"), ("values", "values")]),
+    2: ("ack", [("nonce", 4), ("sequence", "counter"), ("hello", "bool")]),
+    3: (
+        "status",
+        [
+            ("nonce", 4),
+            ("health", range(4)),
+            ("drops", "counter"),
+            ("lowest", "counter"),
+            ("count", "counter"),
+        ],
+    ),
+}
+
+
+def field(value: Any, kind: Any, values: int) -> Any:
+    """Check one field of a message; counters become integers."""
+    if isinstance(kind, range):
+        if not whole(value) or value < 0:
+            raise Refused("wrong type")
+        if value not in kind:
+            raise Refused("version" if kind.start else "too large")
+        return value
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise Refused("wrong type")
+        return value
+    size = {"counter": 4, "values": values}.get(kind, kind)
+    if not isinstance(value, bytes):
+        raise Refused("wrong type")
+    if len(value) != size:
+        raise Refused("wrong length")
+    if kind == "counter":
+        number = int.from_bytes(value, "little")
+        if number >= LIMIT:
+            raise Refused("too large")
+        return number
+    return value
+
+
+def message(data: bytes, values: int) -> tuple[str, dict[str, Any]]:
+    """Decode one message: its name and its fields.
+
+    values: bytes of a release's values under the Task at hand.
+    """
+    array = only_item(data, 1)
+    if not isinstance(array, list):
+        raise Refused("wrong type")
+    if not array:
+        raise Refused("wrong length")
+    kind = array[0]
+    if not whole(kind) or kind < 0:
+        raise Refused("wrong type")
+    if kind not in MESSAGES:
+        raise Refused("too large")
+    name, fields = MESSAGES[kind]
+    if len(array) != 1 + len(fields):
+        raise Refused("wrong length")
+    return name, {
+        key: field(value, what, values)
+        for value, (key, what) in zip(array[1:], fields, strict=True)
+    }
+
+
+# --- frames ----------------------------------------------------------------------------------
+
+
+def uncobs(chunk: bytes) -> bytes:
+    """Undo COBS (Cheshire and Baker, 1999, section III) on what stood between two zeros."""
+    plain = b""
+    at = 0
+    while at < len(chunk):
+        code = chunk[at]
+        run = chunk[at + 1 : at + code]
+        if len(run) != code - 1:
+            raise Refused("COBS")
+        plain += run
+        at += code
+        if code < 255 and at < len(chunk):
+            plain += b"\0"
+    return plain
+
+
+def frame(chunk: bytes, size: int = MAX_MESSAGE) -> bytes:
+    """Give the message in what stood between two zeros; at most `size` bytes of it."""
+    if len(chunk) > size + 5:
+        raise Refused("too long")
+    plain = uncobs(chunk)
+    if len(plain) > size + 4:
+        raise Refused("too long")
+    if len(plain) < 5:
+        raise Refused("too short")
+    if zlib.crc32(plain[:-4]) != int.from_bytes(plain[-4:], "little"):
+        raise Refused("CRC")
+    return plain[:-4]
+
+
+def frames(stream: bytes, size: int = MAX_MESSAGE) -> tuple[list[bytes], int]:
+    """Take a whole stream apart: the good messages in order, and how many frames were refused.
+
+    What follows the last zero is unfinished and counts as neither.
+    """
+    good = []
+    refused = 0
+    for chunk in stream.split(b"\0")[:-1]:
+        if chunk:
+            try:
+                good.append(frame(chunk, size))
+            except Refused:
+                refused += 1
+    return good, refused
+
+
+# --- the Task --------------------------------------------------------------------------------
+
+# Key: name, least, most, may be absent. The two lists are marked by their names.
+TASK: dict[int, tuple[str, int, int, bool]] = {
+    0: ("version", 1, 1, False),
+    1: ("mechanism", 1, 2, False),
+    2: ("window", 2, 1024, False),
+    3: ("k", 2, 1024, False),
+    5: ("epsilon", 1, LIMIT - 1, True),
+    6: ("delta", 0, LIMIT - 1, True),
+    7: ("symbols", 2, 65536, False),
+    8: ("bins", -LIMIT, LIMIT - 1, True),
+    9: ("missing", 0, 65535, True),
+    10: ("thresholds", 1, SCALE, False),
+    12: ("tick", 1, SCALE, False),
+    13: ("batch", 1, 235, False),
+    14: ("resend", 1, 1 << 20, False),
+    15: ("beacon", 1, 1 << 20, False),
+    16: ("outbox", 1, 255, False),
+}
+
+
+def task(data: bytes) -> dict[str, Any]:
+    """Decode a Task's encoding; absent fields are left out."""
+    pairs = only_item(data, 2)
+    if not isinstance(pairs, dict):
+        raise Refused("wrong type")
+    fields = {}
+    for key, value in pairs.items():
+        if key not in TASK:
+            raise Refused(f"key {key}")
+        name, least, most, _ = TASK[key]
+        if name in ("bins", "thresholds"):
+            if not isinstance(value, list):
+                raise Refused("wrong type")
+            numbers = value
+        else:
+            numbers = [value]
+        for number in numbers:
+            if not whole(number):
+                raise Refused("wrong type")
+            if not least <= number <= most:
+                raise Refused(name)
+        fields[name] = value
+    for name, _, _, optional in TASK.values():
+        if not optional and name not in fields:
+            raise Refused(name)
+    k, window, symbols = fields["k"], fields["window"], fields["symbols"]
+    width = 1 if symbols <= 256 else 2
+    if window < k or (fields["mechanism"] == 2 and window != k):
+        raise Refused("window")
+    if "bins" in fields:
+        edges = fields["bins"]
+        if len(edges) != symbols - 1 or edges != sorted(set(edges)):
+            raise Refused("bins")
+    if fields.get("missing", 0) >= symbols:
+        raise Refused("missing")
+    # mechanisms 1.1: p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
+    if len(fields["thresholds"]) != 1 or window * fields["thresholds"][0] > SCALE:
+        raise Refused("thresholds")
+    if fields["batch"] * width > 235:
+        raise Refused("batch")
+    return fields
+
+
+def task_id(encoding: bytes) -> bytes:
+    """Give the id of a Task."""
+    return hashlib.sha256(encoding).digest()[:8]
+
+
+def task_file(data: bytes) -> dict[str, Any]:
+    """Decode a Task file: the encoding, its id, CRC-32 of both."""
+    if len(data) < 13:
+        raise Refused("too short")
+    encoding, name, crc = data[:-12], data[-12:-4], data[-4:]
+    if zlib.crc32(data[:-4]) != int.from_bytes(crc, "little"):
+        raise Refused("CRC")
+    if task_id(encoding) != name:
+        raise Refused("id")
+    return task(encoding)

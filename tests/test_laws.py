@@ -1,0 +1,208 @@
+"""The exact displacement laws, against enumeration and against the device's own code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from tinyldp.laws import TAIL, Law, displacement_law, why_no_law
+from tinyldp.replay import bytes_needed, displacements
+from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
+
+# Each chi-square test of a true law fails once in a million.
+FALSE_ALARM = 1e-6
+STEPS = 200_000
+
+
+def make_task(mechanism: int, k: int, q: float, window: int | None = None) -> Task:
+    return Task(
+        {
+            "mechanism": mechanism,
+            "window": window or k,
+            "k": k,
+            "symbols": 16,
+            "thresholds": [round(q * SCALE)],
+            "tick": 1000,
+            "batch": 1,
+            "resend": 5,
+            "beacon": 5,
+            "outbox": 16,
+        }
+    )
+
+
+def law_of(task: Task, extent: int | None = None) -> Law:
+    law = displacement_law(task, extent)
+    assert law is not None
+    return law
+
+
+def draws(task: Task) -> list[Fraction]:
+    q = Fraction(task.thresholds[0], SCALE)
+    return [1 - (task.window - 1) * q] + [q] * (task.window - 1)
+
+
+def enumerate_ranswitch(task: Task, steps: int) -> dict[int, Fraction]:
+    """Displacement of the value that came in last into a full buffer, over every draw."""
+    chances = draws(task)
+    window = task.window
+    tagged = window - 1
+    law: Counter[int] = Counter()
+    denominator = SCALE**steps
+    for sequence in itertools.product(range(window), repeat=steps):
+        stream = list(range(steps + window))
+        for now, ahead in enumerate(sequence):
+            stream[now], stream[now + ahead] = stream[now + ahead], stream[now]
+        at = stream.index(tagged)
+        if at < steps:
+            weight = math.prod(int(chances[ahead] * SCALE) for ahead in sequence)
+            law[at - tagged] += weight
+    return {offset: Fraction(weight, denominator) for offset, weight in law.items()}
+
+
+def iterate_staswitch(task: Task, steps: int) -> dict[int, float]:
+    """Displacement after many steps; the state is where each slot's value came from."""
+    chances = [float(chance) for chance in draws(task)]
+    k = task.k
+    states: dict[tuple[int, ...], float] = {tuple(range(k)): 1.0}
+    law: Counter[int] = Counter()
+    for _ in range(steps):
+        following: Counter[tuple[int, ...]] = Counter()
+        law = Counter()
+        for origins, weight in states.items():
+            for ahead, chance in enumerate(chances):
+                slots = list(origins)
+                if ahead - slots[0] <= k - 1:
+                    slots[0], slots[ahead] = slots[ahead], slots[0]
+                law[-slots[0]] += weight * chance  # type: ignore[assignment]
+                following[tuple([o - 1 for o in slots[1:]] + [k - 1])] += weight * chance  # type: ignore[assignment]
+        states = dict(following)
+    return dict(law)
+
+
+@pytest.mark.parametrize(("window", "q", "steps"), [(2, 0.3, 12), (3, 0.2, 9), (4, 0.25, 7)])
+def test_ranswitch_law_equals_enumeration(window: int, q: float, steps: int) -> None:
+    task = make_task(RANSWITCH, 2, q, window)
+    truth = enumerate_ranswitch(task, steps)
+    law = law_of(task)
+    assert min(truth) == law.offsets[0] == 1 - window
+    assert len(truth) == steps
+    for offset, probability in truth.items():
+        found = law.probabilities[offset - law.offsets[0]]
+        assert found == pytest.approx(float(probability), abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("window", "k", "q"), [(10, 10, 0.06014), (2, 2, 0.5), (64, 64, 1 / 64), (300, 5, 0.003)]
+)
+def test_ranswitch_mean_equals_the_closed_form(window: int, k: int, q: float) -> None:
+    task = make_task(RANSWITCH, k, q, window)
+    q = task.thresholds[0] / SCALE
+    law = law_of(task)
+    formula = 2 * ((window - 1) - (1 - q) * (1 - (1 - q) ** (window - 1)) / q)
+    assert law.mean_absolute == pytest.approx(formula, rel=1e-9)
+    assert law.probabilities.sum() + law.tail == pytest.approx(1, abs=1e-13)
+    assert 0 <= law.tail < TAIL
+    # Nothing is lost or repeated, so on average nothing moves.
+    assert float(law.offsets @ law.probabilities) == pytest.approx(0, abs=1e-6)
+
+
+def test_ranswitch_published_value() -> None:
+    assert law_of(make_task(RANSWITCH, 10, 0.06014)).mean_absolute == pytest.approx(4.630, abs=5e-4)
+
+
+@pytest.mark.parametrize(("k", "q"), [(2, 0.3), (3, 0.2), (4, 0.12), (5, 0.2)])
+def test_staswitch_law_equals_iteration(k: int, q: float) -> None:
+    task = make_task(STASWITCH, k, q)
+    truth = iterate_staswitch(task, 200)
+    law = law_of(task)
+    assert list(law.offsets) == list(range(1 - k, k))
+    for offset, probability in zip(law.offsets, law.probabilities, strict=True):
+        assert probability == pytest.approx(truth[int(offset)], abs=1e-12)
+
+
+def test_staswitch_law_near_the_approximation() -> None:
+    law = law_of(make_task(STASWITCH, 4, 0.12))
+    near = [0.0879, 0.0898, 0.0897, 0.4688, 0.0851, 0.0880, 0.0907]
+    assert law.probabilities == pytest.approx(near, rel=0.02)
+    assert law.probabilities.sum() == pytest.approx(1, abs=1e-13)
+
+
+def test_staswitch_beyond_the_solved_chain() -> None:
+    assert displacement_law(make_task(STASWITCH, 9, 0.05)) is not None
+    task = make_task(STASWITCH, 10, 0.05)
+    assert displacement_law(task) is None
+    assert "k is 10" in why_no_law(task)
+
+
+def test_extent_cuts_and_says_what_is_left() -> None:
+    whole = law_of(make_task(RANSWITCH, 6, 0.1))
+    cut = law_of(make_task(RANSWITCH, 6, 0.1), extent=8)
+    assert list(cut.offsets) == list(range(-5, 9))
+    assert cut.tail == pytest.approx(whole.probabilities[14:].sum(), abs=1e-11)
+    assert cut.tail > 0.001
+    assert cut.mean_absolute == whole.mean_absolute
+
+
+def test_laws_cannot_be_changed_by_a_caller() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        law_of(make_task(RANSWITCH, 6, 0.1)).probabilities[0] = 0
+
+
+def fit(measured: np.ndarray, law: Law, spacing: int, latest: int) -> float:
+    """p-value of the displacements of values `spacing` apart; later ones are one class."""
+    apart = np.minimum(measured[2 * spacing : -2 * spacing : spacing], latest + 1)
+    first = int(law.offsets[0])
+    inside = law.offsets <= latest
+    expected = np.append(law.probabilities[inside], 1 - law.probabilities[inside].sum())
+    observed = np.bincount(apart - first, minlength=len(expected)).astype(float)
+    assert len(observed) == len(expected)
+    expected *= len(apart)
+    # Classes expected to hold fewer than 8 values are put together with the next.
+    classes: list[list[float]] = [[0.0, 0.0]]
+    for count, mean in zip(observed, expected, strict=True):
+        if classes[-1][1] >= 8:
+            classes.append([0.0, 0.0])
+        classes[-1][0] += count
+        classes[-1][1] += mean
+    last = classes.pop() if classes[-1][1] < 8 else [0.0, 0.0]
+    classes[-1] = [classes[-1][0] + last[0], classes[-1][1] + last[1]]
+    statistic = sum((count - mean) ** 2 / mean for count, mean in classes)
+    return float(chi2.sf(statistic, len(classes) - 1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "k", "q", "window"),
+    [
+        (RANSWITCH, 2, 0.3, 2),
+        (RANSWITCH, 10, 0.06014, 10),
+        (RANSWITCH, 5, 0.03, 24),
+        (STASWITCH, 2, 0.3, 2),
+        (STASWITCH, 4, 0.12, 4),
+        (STASWITCH, 8, 0.05, 8),
+    ],
+)
+def test_device_follows_the_law(mechanism: int, k: int, q: float, window: int) -> None:
+    task = make_task(mechanism, k, q, window)
+    words = np.random.default_rng(20).bytes(bytes_needed(task, STEPS))
+    released = displacements(task, words, STEPS)
+    assert len(released) == STEPS
+    if mechanism == STASWITCH:
+        assert released.max() == k - 1
+    # By origin: where a value goes depends on the draws of the window before it came
+    # and of the steps until it left, so such values share none. (StaSwitch's cap looks
+    # further back; over six windows that fades.)
+    measured = np.empty(STEPS, dtype=np.int64)
+    measured[np.arange(STEPS) - released] = released
+    latest = 3 * window if mechanism == RANSWITCH else k - 1
+    spacing = window + latest if mechanism == RANSWITCH else 6 * k
+    assert fit(measured, law_of(task), spacing, latest) > FALSE_ALARM
+    for factor in (0.7, 1.3):
+        wrong = law_of(make_task(mechanism, k, factor * q, window))
+        assert fit(measured, wrong, spacing, latest) < FALSE_ALARM

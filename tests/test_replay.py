@@ -1,0 +1,157 @@
+"""What replay recomputes, against the device's own loop on the same words."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyldp.errors import UserError
+from tinyldp.replay import boot_nonce, bytes_needed, displacements, replay
+from tinyldp_device.agent import Agent
+from tinyldp_device.entropy import Entropy, Replay
+from tinyldp_protocol.framing import HEAD, TAIL, Encoder
+from tinyldp_protocol.messages import ENDED, RELEASE
+from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
+
+N = 3000
+
+
+def make_task(mechanism: int = RANSWITCH, k: int = 5, symbols: int = 16, **more: Any) -> Task:
+    numbers: dict[str, Any] = {
+        "mechanism": mechanism,
+        "window": k,
+        "k": k,
+        "symbols": symbols,
+        "thresholds": [round(0.1 * SCALE)],
+        "tick": 1000,
+        "batch": 7,
+        "resend": 5,
+        "beacon": 5,
+        "outbox": 16,
+    }
+    return Task({**numbers, **more})
+
+
+def words_for(task: Task, seed: int = 5) -> bytes:
+    return np.random.default_rng(seed).bytes(bytes_needed(task, N))
+
+
+class Wire:
+    """A link that takes every frame and never answers."""
+
+    inbox = bytearray(0)
+
+    def __init__(self, task: Task) -> None:
+        self.values: dict[int, bytes] = {}
+        self.size = task.batch * task.width
+
+    def encoder(self, message: bytearray, same: int) -> Encoder:
+        return Recorder(self, message, same)
+
+    def write(self, frame: bytearray) -> bool:
+        return True
+
+    def receive(self) -> int:
+        return 0
+
+
+class Recorder(Encoder):
+    """Keeps the released values of every frame, before it is framed."""
+
+    def __init__(self, wire: Wire, message: bytearray, same: int) -> None:
+        super().__init__(message, same)
+        self.wire = wire
+        self.source = message
+
+    def frame(self, out: bytearray) -> None:
+        super().frame(out)
+        if self.source[HEAD + 1] == RELEASE:
+            number = len(self.wire.values)
+            end = len(self.source) - TAIL
+            self.wire.values[number] = bytes(self.source[end - self.wire.size : end])
+
+
+def run_device(task: Task, words: bytes, symbols: list[int], pool: int) -> tuple[bytes, list[int]]:
+    wire = Wire(task)
+    entropy = Entropy(Replay(BytesIO(words)), pool, allow_test=True)
+    agent = Agent(task, entropy, wire, bytes(8))
+    for symbol in symbols:
+        agent.tick(symbol)
+        agent.service()
+    agent.stop()
+    for _ in range(task.window + 1):
+        agent.tick(None)
+        agent.service()
+    assert agent.health == ENDED
+    data = b"".join(wire.values.values())
+    values = [int(v) for v in np.frombuffer(data, dtype="<u2" if task.width == 2 else "u1")]
+    return bytes(entropy.nonce), values[: agent.count]
+
+
+@pytest.mark.parametrize("mechanism", [RANSWITCH, STASWITCH])
+@pytest.mark.parametrize(("symbols", "pool"), [(16, 64), (1000, 64), (16, 50)])
+def test_replay_gives_what_the_device_releases(mechanism: int, symbols: int, pool: int) -> None:
+    task = make_task(mechanism, symbols=symbols)
+    words = words_for(task)
+    stream = [int(s) for s in np.random.default_rng(1).integers(0, symbols, N)]
+    nonce, released = run_device(task, words, stream, pool)
+    assert boot_nonce(words) == nonce
+    assert list(replay(task, words, stream, pool)) == released
+    assert list(replay(task, BytesIO(words), stream, pool)) == released
+    assert sorted(released) == sorted(stream)
+    # Ten other words are another order.
+    other = words[:2000] + bytes(255 - byte for byte in words[2000:2030]) + words[2030:]
+    assert list(replay(task, other, stream, pool)) != released
+
+
+@pytest.mark.parametrize("mechanism", [RANSWITCH, STASWITCH])
+def test_displacements_lead_back_to_the_stream(mechanism: int) -> None:
+    task = make_task(mechanism)
+    words = words_for(task)
+    stream = np.random.default_rng(2).integers(0, 16, N)
+    moved = displacements(task, words, N)
+    origins = np.arange(N) - moved
+    assert sorted(origins) == list(range(N))
+    assert list(stream[origins]) == list(replay(task, words, stream))
+    assert moved.min() == 1 - task.window
+    assert (moved != 0).mean() > 0.3
+
+
+def test_displacements_of_more_values_than_symbols() -> None:
+    task = make_task()
+    n = 66_000
+    words = np.random.default_rng(3).bytes(bytes_needed(task, n))
+    moved = displacements(task, words, n)
+    assert np.abs(moved).max() < 200
+    assert sorted(np.arange(n) - moved) == list(range(n))
+
+
+def test_a_stream_shorter_than_the_window() -> None:
+    task = make_task(k=9)
+    assert sorted(replay(task, words_for(task), [3, 1, 2])) == [1, 2, 3]
+    assert len(replay(task, words_for(task), [])) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (b"", "0 released values: they end"),
+        (b"a nonce." + bytes(5000), "0 released values: stuck"),
+        (np.random.default_rng(5).bytes(2000), "256 released values: they end"),
+    ],
+)
+def test_words_that_cannot_be_used(words: bytes, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        replay(make_task(k=2), words, [1] * N)
+
+
+@pytest.mark.parametrize("threshold", [1, SCALE // 40])
+def test_bytes_needed_suffice(threshold: int) -> None:
+    task = make_task(k=40, thresholds=[threshold])
+    for seed in range(20):
+        words = np.random.default_rng(seed).bytes(bytes_needed(task, 100))
+        assert len(replay(task, words, [1] * 100)) == 100
+    assert bytes_needed(task, 100) < 100_000

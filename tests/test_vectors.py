@@ -1,0 +1,200 @@
+"""The literal vectors of the norm, against the device's side, the host's, and the oracle."""
+
+from typing import Any
+
+import pytest
+from oracle import decoder, encoder, vectors
+from oracle.vectors import MESSAGES, TASK, unhex
+
+from tinyldp.collect.decoding import Rejected, decode
+from tinyldp.collect.deframing import Deframer
+from tinyldp_protocol import cbor, framing, messages, task
+from tinyldp_protocol.cbor import Malformed
+
+GUARD = b"\x00\xf5\x01\x44"  # follows each message in its buffer: nobody may read into it
+
+ARGUMENTS = {
+    "hello": ("software", "task", "pseudonym", "nonce", "quality", "lowest"),
+    "release": ("nonce", "sequence", "values"),
+    "ack": ("nonce", "sequence", "hello"),
+    "status": ("nonce", "health", "drops", "lowest", "count"),
+}
+PUT = {
+    "hello": messages.put_hello,
+    "release": messages.put_release,
+    "ack": messages.put_ack,
+    "status": messages.put_status,
+}
+KIND = {"hello": 0, "release": 1, "ack": 2, "status": 3}
+
+
+def put(buf: bytearray | None, pos: int, vector: dict[str, Any]) -> int:
+    fields = {key: unhex(value) for key, value in vector["fields"].items()}
+    return PUT[vector["kind"]](buf, pos, *(fields[key] for key in ARGUMENTS[vector["kind"]]))
+
+
+def feed(line: framing.Decoder, data: bytes, chunk: int) -> list[bytes]:
+    """Feed a device's decoder `chunk` bytes at a time: the messages it finds."""
+    found = []
+    for start in range(0, len(data), chunk):
+        end = min(start + chunk, len(data))
+        while start < end:
+            start = line.feed(data, start, end)
+            if line.length:
+                found.append(bytes(line.message[: line.length]))
+    return found
+
+
+def refused(line: framing.Decoder) -> int:
+    return line.bad_cobs + line.bad_crc + line.too_long + line.too_short
+
+
+# --- messages --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=vectors.name)
+def test_message(vector):
+    data = bytes.fromhex(vector["hex"])
+    fields = {key: unhex(value) for key, value in vector["fields"].items()}
+    assert put(None, 5, vector) == 5 + len(data)
+    buf = bytearray(len(data))
+    assert put(buf, 0, vector) == len(data)
+    assert buf == data
+    assert messages.check(data + GUARD, len(data), vector["size"]) == KIND[vector["kind"]]
+    decoded = decode(data, vector["size"])
+    assert type(decoded).__name__.lower() == vector["kind"]
+    assert decoded._asdict() == {key: fields[key] for key in ARGUMENTS[vector["kind"]]}
+    assert decoder.message(data, vector["size"]) == (vector["kind"], fields)
+    assert encoder.message(vector["kind"], fields) == data
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=vectors.name)
+def test_a_buffer_too_short_for_a_message(vector):
+    with pytest.raises(IndexError):
+        put(bytearray(len(vector["hex"]) // 2 - 1), 0, vector)
+
+
+@pytest.mark.parametrize("vector", MESSAGES["invalid"], ids=vectors.name)
+def test_rejected_message(vector):
+    data = bytes.fromhex(vector["hex"])
+    with pytest.raises(Malformed) as by_device:
+        messages.check(data + GUARD, len(data), vector["size"])
+    assert by_device.value.args[0] in (vector["reason"], vector.get("also"))
+    with pytest.raises(Rejected) as by_host:
+        decode(data, vector["size"])
+    assert by_host.value.args[0] in (vector["reason"], vector.get("also"))
+    with pytest.raises(decoder.Refused) as by_oracle:
+        decoder.message(data, vector["size"])
+    assert by_oracle.value.args[0] in (vector["reason"], vector.get("also"))
+
+
+def test_every_reason_has_a_vector():
+    reasons = {vector["reason"] for vector in MESSAGES["invalid"] + TASK["invalid"]}
+    assert cbor.__doc__ is not None
+    listed = cbor.__doc__.split("names the reason:\n\n")[1]
+    names = {line[4:19].strip() for line in listed.splitlines()}
+    # Neither a message nor a Task holds text.
+    assert names - {"text"} <= reasons
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=vectors.name)
+def test_message_lengths_do_not_depend_on_values(vector):
+    lengths = {"hello": 40, "ack": 13, "status": 23}
+    size = vector["size"]
+    lengths["release"] = 12 + (1 if size < 24 else 2) + size
+    assert len(vector["hex"]) // 2 == lengths[vector["kind"]]
+
+
+# --- frames ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=vectors.name)
+def test_frame(vector):
+    data = bytes.fromhex(vector["hex"])
+    frame = bytes.fromhex(vector["frame"])
+    assert len(frame) == len(data) + 7
+    assert encoder.frame(data) == frame
+    assert decoder.frames(frame) == ([data], 0)
+    for same in {0, 1, 8, len(data) - 1, len(data)}:
+        buf = bytearray(framing.HEAD) + data + bytes(framing.TAIL)
+        line = framing.Encoder(buf, framing.HEAD + same)
+        out = line.slot()
+        line.frame(out)
+        assert out == frame
+        # The part that may change changes, and comes back.
+        for i in range(framing.HEAD + same, framing.HEAD + len(data)):
+            buf[i] ^= 0xFF
+        line.frame(out)
+        changed = bytes(buf[framing.HEAD : framing.HEAD + len(data)])
+        assert out == encoder.frame(changed)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 1000])
+@pytest.mark.parametrize("vector", MESSAGES["streams"], ids=vectors.name)
+def test_stream(vector, chunk):
+    data = bytes.fromhex(vector["hex"])
+    good = [bytes.fromhex(each) for each in vector["messages"]]
+    line = framing.Decoder(framing.MAX_MESSAGE)
+    assert feed(line, data, chunk) == good
+    assert refused(line) == vector["refused"]
+    deframer = Deframer()
+    parts = [data[at : at + chunk] for at in range(0, len(data), chunk)]
+    assert [each for part in parts for each in deframer.feed(part)] == good
+    assert sum(deframer.rejected.values()) == vector["refused"]
+    assert decoder.frames(data) == (good, vector["refused"])
+
+
+# --- the Task --------------------------------------------------------------------------------
+
+
+def wrapped(vector: dict[str, Any]) -> bytes:
+    return bytes.fromhex(vector["hex"] + vector["id"] + vector["crc"])
+
+
+def names_it(sentence: str, field: str) -> bool:
+    """Whether the sentence of a TaskError (or a bare reason) speaks of this field."""
+    words = {"bins": "bin edge", "thresholds": "threshold"}
+    return words.get(field, field).lower() in sentence.lower()
+
+
+@pytest.mark.parametrize("vector", TASK["valid"], ids=vectors.name)
+def test_task(vector):
+    data = bytes.fromhex(vector["hex"])
+    file = wrapped(vector)
+    read = task.read_file(file)
+    for _, name in task.FIELDS:
+        assert getattr(read, name) == vector["fields"].get(name)
+    assert read.width == vector["width"]
+    assert read.id.hex() == vector["id"]
+    assert task.get_task(data + GUARD, len(data)).id.hex() == vector["id"]
+    made = task.Task(vector["fields"])
+    assert task.put_task(None, 3, made) == 3 + len(data)
+    assert task.write_file(made) == file
+    assert made.id.hex() == vector["id"]
+    assert decoder.task_file(file) == vector["fields"]
+    assert encoder.task_file(encoder.task(vector["fields"])) == file
+
+
+@pytest.mark.parametrize("vector", TASK["invalid"], ids=vectors.name)
+def test_refused_task(vector):
+    data = bytes.fromhex(vector["hex"])
+    with pytest.raises((Malformed, task.TaskError)) as by_device:
+        task.get_task(data + GUARD, len(data))
+    if isinstance(by_device.value, Malformed):
+        assert by_device.value.args == (vector["reason"],)
+    else:
+        assert names_it(str(by_device.value), vector["reason"])
+    with pytest.raises(decoder.Refused) as by_oracle:
+        decoder.task(data)
+    assert by_oracle.value.args == (vector["reason"],)
+
+
+@pytest.mark.parametrize("vector", TASK["files"], ids=vectors.name)
+def test_refused_task_file(vector):
+    data = bytes.fromhex(vector["hex"])
+    with pytest.raises((Malformed, task.TaskError)) as by_device:
+        task.read_file(data)
+    assert names_it(str(by_device.value), vector["reason"])
+    with pytest.raises(decoder.Refused) as by_oracle:
+        decoder.task_file(data)
+    assert by_oracle.value.args == (vector["reason"],)
