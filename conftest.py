@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tinyldp.lanes import LANES, Lane, Result, open_lane
 from tinyldp.lanes.cpython import CPython
 
@@ -36,10 +37,19 @@ class Guarded(CPython):
 LANES[Guarded.name] = Guarded
 PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm")
 REQUIRED = [name for name in os.environ.get("TINYLDP_REQUIRE", "").split(",") if name]
+# What can be required; a name that is not here would require nothing, silently.
+KNOWN = (*LANES, "mosquitto")
+
+
+def pytest_configure() -> None:
+    for name in REQUIRED:
+        if name not in KNOWN:
+            raise pytest.UsageError(f"TINYLDP_REQUIRE names {name}; known are {', '.join(KNOWN)}")
 
 
 def missing(name: str, reason: str | None) -> None:
     """Skip, or fail when `name` is required, for a reason; None: nothing is missing."""
+    assert name in KNOWN
     if reason is None:
         return
     if name in REQUIRED:
@@ -47,7 +57,7 @@ def missing(name: str, reason: str | None) -> None:
     pytest.skip(f"no {name}: {reason}")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def need() -> Callable[[str, str | None], None]:
     """need(name, reason) skips or fails the test unless reason is None."""
     return missing
@@ -151,4 +161,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for lane in (name for name in LANES if name in TALLY):
         counts = "".join(f"{TALLY[lane][name]:9}" for name in outcomes)
         reason = LANES[lane].missing()
-        terminalreporter.write_line(f"{lane:10}{counts}" + (f"  MISSING: {reason}" if reason else ""))
+        terminalreporter.write_line(
+            f"{lane:10}{counts}" + (f"  MISSING: {reason}" if reason else "")
+        )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tinyldp.lanes import Lane, Result
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter
-
 from tinyldp_protocol.task import RANSWITCH, STASWITCH
 
 HERE = Path(__file__).parent
@@ -41,13 +41,11 @@ def test_a_planted_allocation_is_found(lane: Lane) -> None:
 def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:
     """The numbers that the program prints, in a heap of 32 KB."""
     assert isinstance(lane, Interpreter)
-    program = (HERE / "programs" / "flat_memory.py").read_text()
-    program = program.replace("REPORTS", str(reports))
+    program = f"REPORTS = {reports}\n" + (HERE / "programs" / "flat_memory.py").read_text()
     program = program.replace("agent.service()", f"agent.service(){plant}")
-    if lane.name != "wasm":
-        program = program.replace("gc.disable()", "")
     lane.put(lane.compile(flatten(program)))
-    lane.put({"start.py": b"import main\n"})
+    by_hand = b"import gc\ngc.disable()\n" if lane.name == "wasm" else b""
+    lane.put({"start.py": by_hand + b"import main\n"})
     result = lane.run("start.py", heap="32K", timeout=1200)
     assert result.exit_code == 0, (result.stdout + result.stderr).decode()
     return [[int(n) for n in line.split()] for line in result.stdout.decode().splitlines()]
@@ -76,5 +74,6 @@ def test_memory_stays_flat_for_long(lane: Lane) -> None:
 
 @pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
 def test_a_planted_leak_is_found(lane: Lane) -> None:
-    lines = run_flat(lane, 500, "; agent.leak = [i] + getattr(agent, 'leak', [])[:60]")
-    assert lines[1][2] > lines[0][2]
+    plant = "; agent.leak = [getattr(agent, 'leak', None)] if i % 40 == 0 else agent.leak"
+    lines = run_flat(lane, 1000, plant)
+    assert lines[5][2] > lines[0][2]

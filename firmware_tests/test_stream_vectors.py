@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tinyldp.lanes import Lane, open_lane
 
+from tinyldp.lanes import Lane, open_lane
 from tinyldp_protocol.framing import Decoder
 from tinyldp_protocol.messages import RELEASE, SEQUENCE_AT, check
 
@@ -61,7 +61,9 @@ def test_the_vectors_hold_every_release(lane: Lane) -> None:
                 sequence = message[SEQUENCE_AT : SEQUENCE_AT + 4]
                 assert released.setdefault(sequence, message[-size:]) == message[-size:]
         joined = b"".join(released.values())[: stream["steps"] * width]
-        values = [int.from_bytes(joined[i : i + width], "little") for i in range(0, len(joined), width)]
+        values = [
+            int.from_bytes(joined[i : i + width], "little") for i in range(0, len(joined), width)
+        ]
         given = [min((i * i + 3) % 2000, stream["symbols"] - 1) for i in range(stream["steps"])]
         assert values != given
         assert sorted(values) == sorted(given)
@@ -71,7 +73,7 @@ def test_the_vectors_hold_every_release(lane: Lane) -> None:
 def write() -> None:
     """Write the vector file from what CPython does."""
     shapes = [(k, k, 256, 1) for k in (2, 3, 10, 64)] + [(k, k, 2001, 3) for k in (2, 3, 10, 64)]
-    streams = [
+    streams: list[dict[str, Any]] = [
         dict(zip(FIELDS, (m, window, k, symbols, batch, 2**24 // (window + 1), 300), strict=True))
         for m in MECHANISMS
         for window, k, symbols, batch in shapes + ([(20, 10, 256, 16)] if m == 1 else [])

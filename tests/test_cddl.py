@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from oracle import decoder, mutate, vectors
-from oracle.vectors import CDDL, MESSAGES, TASK
 from pycddl import Schema, ValidationError
+
+from tests.oracle import decoder, mutate, vectors
+from tests.oracle.vectors import CDDL, MESSAGES, TASK
 
 # Reasons that CDDL can not see: the encoding, the range of a counter, lengths set by the Task, and
 # bounds between fields.

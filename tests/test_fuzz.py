@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from oracle import decoder, encoder, mutate
 
+from tests.oracle import decoder, encoder, mutate
 from tinyldp.collect.decoding import Rejected, decode
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
@@ -163,6 +163,29 @@ def test_frames_for_a_small_buffer(seed):
         refused += device.too_long
         assert device.bad_cobs + device.bad_crc + device.too_long + device.too_short == bad
     assert refused >= 500
+
+
+def test_numbered_frames():
+    """An encoder that counts makes the frames that one without memory would."""
+    random = Random(13)
+    for size in mutate.SIZES:
+        fields = {"nonce": random.randbytes(4), "sequence": 0, "values": bytes(size)}
+        data = encoder.message("release", fields)
+        values_at = len(data) - size
+        buf = bytearray(framing.HEAD) + data + bytes(framing.TAIL)
+        # The number is followed by the constant head of the values.
+        line = framing.Encoder(buf, framing.HEAD + 8, values_at - 8)
+        out = line.slot()
+        steps = [*range(600), *range(65_400, 65_800), *range((1 << 30) - 300, 1 << 30)]
+        steps += [7, 7, 8, 8, 256, 257, 255, 256, 0, 1, (1 << 30) - 1, 0]
+        steps += [mutate.counter(random) for _ in range(500)]
+        for n in steps:
+            values = random.randbytes(size)
+            line.number(n)
+            buf[framing.HEAD + values_at : framing.HEAD + len(data)] = values
+            line.frame(out)
+            fields.update(sequence=n, values=values)
+            assert out == encoder.frame(encoder.message("release", fields)), n
 
 
 # --- the Task --------------------------------------------------------------------------------

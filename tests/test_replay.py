@@ -12,8 +12,8 @@ from tinyldp.errors import UserError
 from tinyldp.replay import boot_nonce, bytes_needed, displacements, replay
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy, Replay
-from tinyldp_protocol.framing import HEAD, TAIL, Encoder
-from tinyldp_protocol.messages import ENDED, RELEASE
+from tinyldp_protocol.framing import MAX_MESSAGE, Decoder, Encoder
+from tinyldp_protocol.messages import ENDED, RELEASE, SEQUENCE_AT, get_word
 from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
 
 N = 3000
@@ -40,7 +40,7 @@ def words_for(task: Task, seed: int = 5) -> bytes:
 
 
 class Wire:
-    """A link that takes every frame and never answers."""
+    """A link that takes every frame and never answers; keeps the released values."""
 
     inbox = bytearray(0)
 
@@ -48,30 +48,21 @@ class Wire:
         self.values: dict[int, bytes] = {}
         self.size = task.batch * task.width
 
-    def encoder(self, message: bytearray, same: int) -> Encoder:
-        return Recorder(self, message, same)
+    def encoder(self, message: bytearray, same: int, counted: int) -> Encoder:
+        return Encoder(message, same, counted)
 
     def write(self, frame: bytearray) -> bool:
+        decoder = Decoder(MAX_MESSAGE)
+        decoder.feed(frame, 0, len(frame))
+        end = decoder.length
+        assert end
+        if decoder.message[1] == RELEASE:
+            sequence = get_word(decoder.message, SEQUENCE_AT)
+            self.values[sequence] = bytes(decoder.message[end - self.size : end])
         return True
 
     def receive(self) -> int:
         return 0
-
-
-class Recorder(Encoder):
-    """Keeps the released values of every frame, before it is framed."""
-
-    def __init__(self, wire: Wire, message: bytearray, same: int) -> None:
-        super().__init__(message, same)
-        self.wire = wire
-        self.source = message
-
-    def frame(self, out: bytearray) -> None:
-        super().frame(out)
-        if self.source[HEAD + 1] == RELEASE:
-            number = len(self.wire.values)
-            end = len(self.source) - TAIL
-            self.wire.values[number] = bytes(self.source[end - self.wire.size : end])
 
 
 def run_device(task: Task, words: bytes, symbols: list[int], pool: int) -> tuple[bytes, list[int]]:
@@ -86,6 +77,7 @@ def run_device(task: Task, words: bytes, symbols: list[int], pool: int) -> tuple
         agent.tick(None)
         agent.service()
     assert agent.health == ENDED
+    assert list(wire.values) == list(range(-(-agent.count // task.batch)))
     data = b"".join(wire.values.values())
     values = [int(v) for v in np.frombuffer(data, dtype="<u2" if task.width == 2 else "u1")]
     return bytes(entropy.nonce), values[: agent.count]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from tinyldp.collect.decoding import Hello
-from tinyldp.collect.store import Batch, BootState, Store
+from tinyldp.collect.records import Batch, BootState
+from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp.laws import displacement_law
 from tinyldp.replay import boot_nonce, bytes_needed, displacements, replay

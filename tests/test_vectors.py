@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from oracle import decoder, encoder, vectors
-from oracle.vectors import MESSAGES, TASK, unhex
 
+from tests.oracle import decoder, encoder, vectors
+from tests.oracle.vectors import MESSAGES, TASK, unhex
 from tinyldp.collect.decoding import Rejected, decode
 from tinyldp.collect.deframing import Deframer
 from tinyldp_protocol import cbor, framing, messages, task
@@ -105,6 +105,41 @@ def test_message_lengths_do_not_depend_on_values(vector):
     assert len(vector["hex"]) // 2 == lengths[vector["kind"]]
 
 
+def test_numbers_of_the_norm():
+    """The CDDL's numbers have these names."""
+    assert (messages.TEST, messages.OS, messages.HARDWARE) == (0, 1, 2)
+    assert (messages.RUNNING, messages.ENDED) == (0, 1)
+    assert (messages.COUNTER_END, messages.ENTROPY_FAILED) == (2, 3)
+    assert (messages.HELLO, messages.RELEASE, messages.ACK, messages.STATUS) == (0, 1, 2, 3)
+    assert messages.COUNTER_MAX == 2**30 - 1
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=vectors.name)
+def test_fields_stand_where_the_offsets_say(vector):
+    data = bytes.fromhex(vector["hex"])
+    fields = {key: unhex(value) for key, value in vector["fields"].items()}
+    if vector["kind"] in ("release", "ack"):
+        assert data[messages.NONCE_AT : messages.NONCE_AT + 4] == fields["nonce"]
+        assert messages.get_word(data, messages.SEQUENCE_AT) == fields["sequence"]
+    if vector["kind"] == "ack":
+        assert data[messages.ACK_HELLO_AT] == (0xF5 if fields["hello"] else 0xF4)
+
+
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 65535, 65536, 0x01020304, 0x3FFFFFFF])
+def test_word(n):
+    buf = bytearray(5)
+    assert messages.put_word(buf, 0, n) == 5
+    assert buf == b"\x44" + n.to_bytes(4, "little")
+    assert messages.get_word(buf, 1) == n
+
+
+@pytest.mark.parametrize("n", [-1, 1 << 30, 1 << 32])
+def test_word_beyond_30_bits(n):
+    for buf in (None, bytearray(5)):
+        with pytest.raises(ValueError, match="30 bits"):
+            messages.put_word(buf, 0, n)
+
+
 # --- frames ----------------------------------------------------------------------------------
 
 
@@ -142,6 +177,21 @@ def test_stream(vector, chunk):
     assert [each for part in parts for each in deframer.feed(part)] == good
     assert sum(deframer.rejected.values()) == vector["refused"]
     assert decoder.frames(data) == (good, vector["refused"])
+
+
+def test_a_message_too_long_to_frame():
+    spare = framing.HEAD + framing.TAIL
+    framing.Encoder(bytearray(249 + spare), framing.HEAD)
+    with pytest.raises(ValueError, match="too long"):
+        framing.Encoder(bytearray(250 + spare), framing.HEAD)
+
+
+def test_rejection_counters_stop():
+    line = framing.Decoder(framing.MAX_MESSAGE)
+    line.bad_cobs = 2**30 - 2
+    for _ in range(3):
+        feed(line, b"\x00\x09\x01\x00", 4)
+    assert line.bad_cobs == 2**30 - 1
 
 
 # --- the Task --------------------------------------------------------------------------------
@@ -198,3 +248,16 @@ def test_refused_task_file(vector):
     with pytest.raises(decoder.Refused) as by_oracle:
         decoder.task_file(data)
     assert by_oracle.value.args == (vector["reason"],)
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for key, spec in decoder.TASK.items() if key], ids=lambda spec: spec[0]
+)
+def test_bounds_of_a_task_that_no_wire_carried(spec):
+    name, least, most, _ = spec
+    fields = next(v["fields"] for v in TASK["valid"] if v["name"] == "all lowest")
+    for number in (least - 1, most + 1):
+        wrong = [number] if name in ("bins", "thresholds") else number
+        with pytest.raises(task.TaskError) as error:
+            task.Task({**fields, name: wrong})
+        assert names_it(str(error.value), name)

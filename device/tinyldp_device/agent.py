@@ -6,9 +6,9 @@ Nothing in either depends on a reading, except the released values themselves.
 
 A link offers
 
-    encoder(message, same)  as framing.Encoder: slot() and frame(slot)
-    write(frame)            True when the whole frame was taken
-    receive()               bytes of one message now in link.inbox, or 0
+    encoder(message, same, counted)  as framing.Encoder: slot, number and frame
+    write(frame)                     True when the whole frame was taken
+    receive()                        bytes of one message now in link.inbox, or 0
 """
 
 from tinyldp_device.entropy import EntropyError
@@ -32,7 +32,6 @@ from tinyldp_protocol.messages import (
     put_hello,
     put_release,
     put_status,
-    set_word,
 )
 from tinyldp_protocol.task import STASWITCH
 
@@ -72,15 +71,16 @@ class Agent:
         self._values_at = end - self._bytes
         self._values_end = end
         self._at = self._values_at
-        self._encoder = link.encoder(self._release, HEAD + SEQUENCE_AT)
+        same = HEAD + SEQUENCE_AT
+        self._encoder = link.encoder(self._release, same, self._values_at - same)
         self.outbox = Outbox([self._encoder.slot() for _ in range(task.outbox)])
 
         self._hello_known = False
         self._hello = self._message(self._put_hello)
-        self._hello_encoder = link.encoder(self._hello, HEAD)
+        self._hello_encoder = link.encoder(self._hello, HEAD, 0)
         self._hello_frame = self._hello_encoder.slot()
         self._status = self._message(self._put_status)
-        self._status_encoder = link.encoder(self._status, HEAD)
+        self._status_encoder = link.encoder(self._status, HEAD, 0)
         self._status_frame = self._status_encoder.slot()
         self._until_beacon = 0
         self._until_resend = task.resend
@@ -170,7 +170,7 @@ class Agent:
         for i in range(self._at, self._values_end):
             message[i] = 0
         outbox = self.outbox
-        set_word(message, HEAD + SEQUENCE_AT, outbox.next)
+        self._encoder.number(outbox.next)
         self._encoder.frame(outbox.add())
         self._at = self._values_at
 

@@ -62,11 +62,11 @@ class Entropy:
         self._first = -1
         self._equal = 0
         self._seen = _WINDOW
+        self._pool = bytearray(3 * words)
+        self._at = 3 * words
         self.nonce = bytearray(8)
         self._fill(self.nonce)
-        self._pool = bytearray(3 * words)
         self._start()
-        self._at = len(self._pool)
         self.refill()
 
     def word(self):

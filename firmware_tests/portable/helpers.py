@@ -73,8 +73,8 @@ class FakeLink:
         self.busy = False
         self.inbox = None
 
-    def encoder(self, message, same):
-        return Encoder(message, same)
+    def encoder(self, message, same, counted):
+        return Encoder(message, same, counted)
 
     def write(self, frame):
         if not self.busy:

@@ -1,6 +1,7 @@
 """agent: what leaves the device, tick by tick, against a link that only records."""
 
 from helpers import FakeLink, Generator, Words, decode, make_task
+
 from tinyldp_device import agent as agent_module
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import EntropyError

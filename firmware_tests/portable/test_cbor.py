@@ -1,6 +1,7 @@
 """cbor: RFC 8949 appendix A for the types spoken here, and every reason to refuse."""
 
 from helpers import raised, unhex
+
 from tinyldp_protocol.cbor import (
     Malformed,
     Reader,
@@ -117,7 +118,8 @@ REFUSED = (
     ("array", (), "81", "truncated"), ("map", (), "a1", "truncated"),
     ("array", (), "9a3fffffff00", "truncated"), ("map", (), "ba3fffffff00", "truncated"),
     ("bytes", (), "5a3fffffff00", "truncated"), ("text", (), "7a3fffffff00", "truncated"),
-    ("int", (), "40", "wrong type"), ("int", (), "f4", "wrong type"), ("int", (), "80", "wrong type"),
+    ("int", (), "40", "wrong type"), ("int", (), "f4", "wrong type"),
+    ("int", (), "80", "wrong type"),
     ("bytes", (), "6161", "wrong type"), ("text", (), "4161", "wrong type"),
     ("array", (), "a0", "wrong type"), ("map", (), "80", "wrong type"),
     ("simple", (), "00", "wrong type"), ("uint", (9,), "20", "wrong type"),
@@ -134,9 +136,11 @@ REFUSED = (
     ("int", (), "1a40000000", "too large"), ("int", (), "1affffffff", "too large"),
     ("int", (), "3a40000000", "too large"), ("int", (), "1bffffffffffffffff", "too large"),
     ("int", (), "1b1000000000000000", "too large"), ("int", (), "3b0000000100000000", "too large"),
-    ("bytes", (), "5b1000000000000000", "too large"), ("array", (), "9b1000000000000000", "too large"),
+    ("bytes", (), "5b1000000000000000", "too large"),
+    ("array", (), "9b1000000000000000", "too large"),
     ("map", (), "bb1000000000000000", "too large"), ("uint", (9,), "0a", "too large"),
-    ("bytes", (), "5f42010243030405ff", "indefinite"), ("text", (), "7f657374726561ff", "indefinite"),
+    ("bytes", (), "5f42010243030405ff", "indefinite"),
+    ("text", (), "7f657374726561ff", "indefinite"),
     ("array", (), "9fff", "indefinite"), ("map", (), "bf01ff", "indefinite"),
     ("int", (), "ff", "indefinite"), ("int", (), "1f", "indefinite"),
     ("int", (), "1c", "reserved"), ("int", (), "1d", "reserved"), ("array", (), "9e", "reserved"),

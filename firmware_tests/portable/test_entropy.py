@@ -1,6 +1,7 @@
 """entropy: good sources pass, each planted fault is refused by its name."""
 
 from helpers import raised
+
 from tinyldp_device.entropy import Entropy, EntropyError, Replay, Urandom
 from tinyldp_protocol.messages import OS, TEST
 

@@ -1,6 +1,7 @@
 """framing: CRC vectors, sizes, difficult payloads, and being in step again after damage."""
 
 from helpers import decode, raised, unhex
+
 from tinyldp_protocol.framing import HEAD, MAX_MESSAGE, TAIL, Crc32, Decoder, Encoder
 
 BYTES = bytes([i * 7 & 255 for i in range(MAX_MESSAGE)])
@@ -94,6 +95,24 @@ def test_a_slot_is_used_again():
         assert bytes(out) == encode(message[HEAD : HEAD + 6]), i
 
 
+def test_a_counted_number():
+    """However the numbers follow one another, a frame is what it would be without counting."""
+    message = bytearray(HEAD) + bytearray(b"\x00\x07\xff\xff\xff\xff\x41\x00\x09") + bytearray(TAIL)
+    encoder = Encoder(message, HEAD + 2, 5)
+    frame = encoder.slot()
+    top = 0x3FFFFFFF
+    runs = (range(700), range(65300, 65800), (5, 4, 4, 6, 7, 1000, 255, 256, 257, 511, 512))
+    runs += (range(0xFFFF00, 0x1000102), range(top - 300, top + 1), (0, top, 1, 2))
+    for run in runs:
+        for n in run:
+            encoder.number(n)
+            message[HEAD + 7] = n & 3
+            encoder.frame(frame)
+            word = bytes([n & 255, n >> 8 & 255, n >> 16 & 255, n >> 24])
+            payload = b"\x00\x07" + word + bytes([0x41, n & 3, 9])
+            assert bytes(frame) == b"\x00" + cobs(payload + crc(payload)) + b"\x00", n
+
+
 def test_any_number_of_bytes_at_a_time():
     payloads = [BYTES[i : i + 20] for i in range(20)]
     stream = b"".join([encode(payload) for payload in payloads])
@@ -180,7 +199,9 @@ def damaged(change, size):
         end = min(20, last + 3)
         part = stream[start * FRAME : end * FRAME]
         at = offset - start * FRAME
-        messages, decoder = decode(part[:at] + change(part[at : at + size]) + part[at + size :] + b"\x00")
+        messages, decoder = decode(
+            part[:at] + change(part[at : at + size]) + part[at + size :] + b"\x00"
+        )
         assert messages[: first - start] == PAYLOADS[start:first], offset
         assert messages[len(messages) - (end - last - 1) :] == PAYLOADS[last + 1 : end], offset
         for message in messages:

@@ -1,6 +1,7 @@
 """messages: literal bytes of each kind, each field's bounds, and nothing else accepted."""
 
 from helpers import raised, unhex
+
 from tinyldp_protocol import messages as m
 from tinyldp_protocol.cbor import Malformed
 
@@ -131,7 +132,9 @@ def test_each_word_of_each_kind_is_bounded():
 
 def test_wrong_kinds_versions_and_codes():
     hello = unhex(KINDS[0][3])
-    assert refused(hello[:1] + b"\x04" + hello[2:]) == "too large"
+    for kind in (b"\x04", b"\x17", b"\x18\x18", b"\x1a\x3f\xff\xff\xff"):
+        assert refused(hello[:1] + kind + hello[2:]) == "kind"
+    assert refused(hello[:1] + b"\x20" + hello[2:]) == "wrong type"
     assert refused(hello[:2] + b"\x02" + hello[3:]) == "version"
     assert refused(hello[:2] + b"\x00" + hello[3:]) == "version"
     assert hello[34] == m.OS
@@ -158,9 +161,13 @@ def test_a_release_has_the_size_of_its_task():
 
 
 def test_a_kind_has_one_length_whatever_its_values():
-    lengths = {m.put_release(None, 0, NONCE[:4], n, bytes([n & 255] * 2)) for n in range(0, 70000, 7)}
+    lengths = {
+        m.put_release(None, 0, NONCE[:4], n, bytes([n & 255] * 2)) for n in range(0, 70000, 7)
+    }
     assert len(lengths) == 1
-    lengths = {m.put_status(None, 0, NONCE[:4], 0, n, n, n) for n in (0, 23, 24, 65536, m.COUNTER_MAX)}
+    lengths = {
+        m.put_status(None, 0, NONCE[:4], 0, n, n, n) for n in (0, 23, 24, 65536, m.COUNTER_MAX)
+    }
     assert len(lengths) == 1
 
 

@@ -1,6 +1,7 @@
 """quantize: any reading becomes a symbol."""
 
 from helpers import make_task
+
 from tinyldp_device.quantize import Quantizer
 
 EDGES = [-100, 0, 1, 50]

@@ -1,6 +1,7 @@
 """task: encoding there and back, every bound, every damaged byte."""
 
 from helpers import make_task, numbers, raised, unhex
+
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.task import (
     FIELDS,

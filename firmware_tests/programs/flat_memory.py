@@ -1,7 +1,6 @@
 """Reports in a small heap, each acknowledged; prints the memory in use as they go by.
 
-REPORTS is written in before the program is flattened. It collects by hand, at
-the top level only: see the lane wasm.
+REPORTS is put before it. It collects at the top level: see the lane wasm.
 """
 
 import gc
@@ -11,7 +10,6 @@ from tinyldp_device.entropy import Entropy
 from tinyldp_protocol.framing import Encoder
 from tinyldp_protocol.messages import put_ack
 
-gc.disable()
 CHUNK = 50
 
 
@@ -54,8 +52,8 @@ class Link:
         self.sent = 0
         self.waiting = False
 
-    def encoder(self, message, same):
-        return Encoder(message, same)
+    def encoder(self, message, same, counted):
+        return Encoder(message, same, counted)
 
     def write(self, frame):
         self.sent += 1

@@ -7,6 +7,7 @@ import sys
 
 import micropython
 from helpers import Filler, make_task
+
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy
 from tinyldp_protocol.framing import Encoder
@@ -17,8 +18,8 @@ CHUNK = 1000
 class Quiet:
     inbox = None
 
-    def encoder(self, message, same):
-        return Encoder(message, same)
+    def encoder(self, message, same, counted):
+        return Encoder(message, same, counted)
 
     def write(self, frame):
         return True

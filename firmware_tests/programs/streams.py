@@ -5,8 +5,10 @@ those of helpers.Generator(window); reading number i is (i * i + 3) % 2000.
 """
 
 import sys
+from binascii import hexlify
 
 from helpers import FakeLink, Generator, make_task
+
 from tinyldp_device.agent import Agent
 
 for line in sys.stdin:
@@ -30,5 +32,5 @@ for line in sys.stdin:
         agent.tick((i * i + 3) % 2000)
         agent.service()
     for frame in link.written:
-        print("".join(["%02x" % byte for byte in frame]), end="")
+        print(hexlify(frame).decode(), end="")
     print()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -140,7 +142,9 @@ def _collect(options: argparse.Namespace) -> int:
         def stop() -> bool:
             return time.monotonic() >= deadline or collector.ended() >= wanted
 
-        with Progress() as progress:
+        links = ", ".join([*study.serial, *([f"mqtt {study.mqtt}"] if study.mqtt else [])])
+        title = f"Listening on {links}; Ctrl-C ends it, and all is kept in {store.name}."
+        with Progress(title=title) as progress:
             collector.run(stop, progress.update)
         if options.json:
             _print_json(report_data(store))

@@ -21,10 +21,12 @@ class Progress(Stoppable):
     """Shows snapshots on standard error: bars on a terminal, else a line now and then.
 
     expected: frames that each pseudonym (hexadecimal) will send, where that is known.
+    title: said with the first snapshot, when all links are open.
     """
 
-    def __init__(self, expected: Mapping[str, int] | None = None) -> None:
+    def __init__(self, expected: Mapping[str, int] | None = None, title: str = "") -> None:
         self._expected = dict(expected or {})
+        self._title = title
         self._lock = threading.Lock()
         self._received: dict[str, int] = {}
         self._bars: Bars | None = None
@@ -48,6 +50,9 @@ class Progress(Stoppable):
     def update(self, snapshot: Snapshot) -> None:
         """Show a collector's snapshot; several collectors may take turns."""
         with self._lock:
+            if self._title:
+                print(self._title, file=sys.stderr, flush=True)
+                self._title = ""
             for device in snapshot.devices:
                 self._received[device.pseudonym] = device.received
                 if self._bars is not None:

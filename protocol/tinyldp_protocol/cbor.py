@@ -176,10 +176,9 @@ class Reader:
     def text(self):
         """Text, as str."""
         at = self._string(0x60, -1)
-        try:
-            return str(bytes(self.buf[at : self.at]), "utf-8")
-        except UnicodeError:
+        if not _is_utf8(self.buf, at, self.at):
             raise Malformed("text")
+        return str(bytes(self.buf[at : self.at]), "utf-8")
 
     def _string(self, major, size):
         n = self._argument(major)
@@ -225,3 +224,37 @@ class Reader:
         """Nothing may follow."""
         if self.at != self.end:
             raise Malformed("trailing")
+
+
+def _is_utf8(buf, at, end):
+    """RFC 3629, section 4. (MicroPython's own decoder takes surrogates and overlong forms.)"""
+    while at < end:
+        byte = buf[at]
+        low = 0x80
+        high = 0xBF
+        more = 0
+        if 0xC2 <= byte < 0xE0:
+            more = 1
+        elif 0xE0 <= byte < 0xF0:
+            more = 2
+            if byte == 0xE0:
+                low = 0xA0
+            elif byte == 0xED:
+                high = 0x9F
+        elif 0xF0 <= byte < 0xF5:
+            more = 3
+            if byte == 0xF0:
+                low = 0x90
+            elif byte == 0xF4:
+                high = 0x8F
+        elif byte > 0x7F:
+            return False
+        at += 1
+        while more:
+            if at >= end or not low <= buf[at] <= high:
+                return False
+            low = 0x80
+            high = 0xBF
+            at += 1
+            more -= 1
+    return True

@@ -8,7 +8,7 @@ here" and a receiver that joins in the middle, or has lost bytes, is in step
 again at the next one. A delimiter on both sides keeps noise between two frames
 from costing the second.
 
-A message has at most 249 bytes: with its CRC it then fits in one COBS run of
+A message has 1 to 249 bytes: with its CRC it then fits in one COBS run of
 254, so that every message of n bytes makes a frame of exactly n + 7 bytes and
 no message has two encodings.
 
@@ -87,22 +87,74 @@ class Encoder:
     message: a bytearray laid out like the frame, HEAD bytes, the message, TAIL
     bytes; the caller writes the message, the rest is the encoder's. Up to
     message[same] it is the same in every frame, and is encoded only once.
+
+    counted: 0, or how many bytes from there on are a 4-byte little-endian number,
+    which number() sets, and constants after it. Going from one number to the next
+    costs no CRC over them.
     """
 
-    def __init__(self, message, same):
+    def __init__(self, message, same, counted=0):
         if len(message) > HEAD + MAX_MESSAGE + TAIL:
             raise ValueError("message too long")
         self._message = message
         self._same = same
-        crc = Crc32()
-        crc.feed(message, HEAD, same)
-        self._low = crc.low
-        self._high = crc.high
         # The last place in the part that stays whose run reaches beyond it.
         self._open = HEAD - 1
         for i in range(HEAD, same):
             if not message[i]:
                 self._open = i
+        self._fed = same + counted
+        self._crc = Crc32()
+        self._number = -1
+        self._lows = []
+        self._highs = []
+        self._feed()
+        if counted:
+            self._learn()
+
+    def _feed(self):
+        """The CRC's state before the first byte that changes freely."""
+        crc = self._crc
+        crc.reset()
+        crc.feed(self._message, HEAD, self._fed)
+        self._low = crc.low
+        self._high = crc.high
+
+    def _learn(self):
+        """What flipping the lowest 1..8 bits of the number does to the state.
+
+        A CRC is linear: the same bits flipped change it by the same difference,
+        and counting on flips the lowest bits up to the first 0.
+        """
+        low = self._low
+        high = self._high
+        for bits in range(1, 9):
+            self._message[self._same] ^= (1 << bits) - 1
+            self._feed()
+            self._message[self._same] ^= (1 << bits) - 1
+            self._lows.append(self._low ^ low)
+            self._highs.append(self._high ^ high)
+        self._feed()
+
+    def number(self, n):
+        """Put the number n < 2^30 into the message. Allocates nothing."""
+        message = self._message
+        at = self._same
+        flips = n & 255
+        message[at] = flips
+        if flips and n - 1 == self._number:
+            bits = 0
+            while not flips & 1:
+                flips >>= 1
+                bits += 1
+            self._low ^= self._lows[bits]
+            self._high ^= self._highs[bits]
+        else:
+            message[at + 1] = n >> 8 & 255
+            message[at + 2] = n >> 16 & 255
+            message[at + 3] = n >> 24
+            self._feed()
+        self._number = n
 
     def slot(self):
         """A new bytearray that frame() can write into."""
@@ -119,14 +171,13 @@ class Encoder:
     def frame(self, out):
         """Write the finished frame into a slot. Allocates nothing."""
         message = self._message
-        same = self._same
         end = len(message) - TAIL
         # Crc32.feed and put, written out: on this path calls cost more than bytes.
         low = self._low
         high = self._high
         lows = _LOW
         highs = _HIGH
-        for i in range(same, end):
+        for i in range(self._fed, end):
             low ^= message[i]
             n = low & 15
             low = low >> 4 ^ high ^ lows[n]
@@ -139,7 +190,7 @@ class Encoder:
         message[end + 2] = low >> 16 & 255
         message[end + 3] = low >> 24 | (high ^ 0xF000000) >> 20
         zero = end + 4
-        for i in range(end + 3, same - 1, -1):
+        for i in range(end + 3, self._same - 1, -1):
             byte = message[i]
             if byte:
                 out[i] = byte

@@ -58,7 +58,8 @@ ENTROPY_FAILED = 3
 
 COUNTER_MAX = 0x3FFFFFFF
 
-# Where the fields of an ack and of a release begin.
+# Where, in an ack and a release, the contents of nonce and sequence begin, and what
+# follows them: an ack's hello, or the head of a release's values.
 NONCE_AT = 3
 SEQUENCE_AT = 8
 ACK_HELLO_AT = 12
@@ -132,16 +133,20 @@ def put_status(buf, pos, nonce, health, drops, lowest, count):
 def check(buf, end, values):
     """Give the kind of the message in buf[:end], or raise Malformed.
 
-    values: bytes of a release's values under the Task at hand.
+    Besides cbor's reasons there are "kind" (one that does not exist) and
+    "version" (of another protocol). values: bytes of a release's values under
+    the Task at hand.
     Accepts exactly what put_* can write; allocates only to raise.
     """
     reader = Reader(buf, 0, end)
     items = reader.array()
-    kind = reader.uint(STATUS)
+    kind = reader.uint(COUNTER_MAX)
+    if kind > STATUS:
+        raise Malformed("kind")
     if items != (8, 4, 4, 6)[kind]:
         raise Malformed("wrong length")
     if kind == HELLO:
-        if reader.uint(23) != VERSION:
+        if reader.uint(COUNTER_MAX) != VERSION:
             raise Malformed("version")
         reader.skip_bytes(3)
         reader.skip_bytes(8)

@@ -6,12 +6,15 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
      1  mechanism   1 RanSwitch, 2 StaSwitch
      2  window      slots of the switching buffer: RanSwitch k..1024, StaSwitch k
      3  k           neighbours exchange two values less than k apart: 2..1024
-     5  epsilon     point of the privacy curve, in 2^-16        (may be absent)
-     6  delta       target, over 2^30, rounded down             (may be absent)
+     5  epsilon     point of the privacy curve, in 2^-16, rounded down:
+                    1..2^30-1                                   (may be absent)
+     6  delta       target, over 2^30, rounded down: 0..2^30-1  (may be absent)
      7  symbols     size of the alphabet: 2..65536
-     8  bins        ascending bin edges, symbols - 1 of them    (may be absent)
+     8  bins        strictly ascending bin edges in -2^30..2^30-1, symbols - 1 of
+                    them                                        (may be absent)
      9  missing     symbol for a missing reading                (absent: 0)
-    10  thresholds  probabilities over 2^24; here [T], T of each switch distance
+    10  thresholds  probabilities over 2^24; here [T], T >= 1 of each switch
+                    distance, window * T <= 2^24
     12  tick        milliseconds from one step to the next: 1..2^24
     13  batch       values in one release frame: 1..235 bytes of them
     14  resend      ticks until an unacknowledged frame is sent again: 1..2^20
@@ -72,6 +75,9 @@ class Task:
             value = numbers.get(name)
             if value is None and name not in OPTIONAL:
                 raise TaskError("The Task lacks its %s." % name)
+            if value is not None and isinstance(value, (list, tuple)) != (name in LISTS):
+                kind = "a list of integers" if name in LISTS else "an integer"
+                raise TaskError("%s must be %s." % (name, kind))
             setattr(self, name, value)
         self.width = 1
         self.id = b""
@@ -79,7 +85,8 @@ class Task:
 
 
 def _between(name, n, least, most):
-    if not isinstance(n, int):
+    # Not isinstance: True is an int on CPython alone.
+    if type(n) is not int:
         raise TaskError("%s must be an integer." % name)
     if n < least or n > most:
         raise TaskError("%s must lie in %d..%d, but is %d." % (name, least, most, n))
@@ -100,10 +107,12 @@ def _check(task):
     if task.bins is not None:
         edges = task.symbols - 1
         _between("the number of bin edges", len(task.bins), edges, edges)
-        last = -0x40000000
+        last = None
         for edge in task.bins:
-            _between("a bin edge (they ascend)", edge, last, 0x3FFFFFFF)
-            last = edge + 1
+            _between("a bin edge", edge, -0x40000000, 0x3FFFFFFF)
+            if last is not None and edge <= last:
+                raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
+            last = edge
     if task.missing is not None:
         _between("missing", task.missing, 0, task.symbols - 1)
     _between("the number of thresholds", len(task.thresholds), 1, 1)

@@ -42,14 +42,14 @@ def make(mechanism, k, batch):
             "batch": batch,
             "resend": 100,
             "beacon": 1000,
-            "outbox": 8,
+            "outbox": 255,
         }
     )
     entropy = Entropy(Urandom(), STEPS)
     agent = Agent(task, entropy, SerialLink(Port()), bytes(8))
     for i in range(k - 1):
         agent.tick(i)
-    for i in range(STEPS):
+    for _ in range(STEPS):
         entropy.word()
     return agent, entropy
 
@@ -64,6 +64,7 @@ def measure(mechanism, k, batch):
     path = []
     refill = []
     for _ in range(ROUNDS):
+        agent.outbox.free(agent.outbox.next)
         t0 = ticks_us()
         entropy.refill()
         t1 = ticks_us()

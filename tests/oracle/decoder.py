@@ -1,8 +1,8 @@
 """Strict decoding of messages, frames and Tasks, from the norm alone.
 
-Written from protocol/tinyldp.cddl, RFC 8949 and the module docstrings of the protocol package,
-before its code was read. Plain rather than fast: whole items are parsed into Python objects, with
-Python's integers, zlib and hashlib, and the shape is checked afterwards.
+Written from protocol/tinyldp.cddl, RFC 8949 and the docstrings of the protocol package. Plain
+rather than fast: whole items are parsed into Python objects, with Python's integers, zlib and
+hashlib, and the shape is checked afterwards.
 """
 
 import hashlib
@@ -176,7 +176,7 @@ def message(data: bytes, values: int) -> tuple[str, dict[str, Any]]:
     if not whole(kind) or kind < 0:
         raise Refused("wrong type")
     if kind not in MESSAGES:
-        raise Refused("too large")
+        raise Refused("kind")
     name, fields = MESSAGES[kind]
     if len(array) != 1 + len(fields):
         raise Refused("wrong length")

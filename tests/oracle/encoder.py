@@ -3,7 +3,7 @@
 import zlib
 from typing import Any
 
-from oracle import decoder
+from tests.oracle import decoder
 
 
 def head(major: int, argument: int, size: int | None = None) -> bytes:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from oracle import decoder, encoder
+from tests.oracle import decoder, encoder
 
 LIMIT = decoder.LIMIT
 EDGES = (0, 1, 23, 24, 255, 256, 65535, 65536, LIMIT - 2, LIMIT - 1)

@@ -24,6 +24,7 @@ except ImportError:
 
 
 from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import set_word
 
 _CONNACK = 0x20
 _PUBLISH = 0x30
@@ -266,6 +267,10 @@ class _Plain:
 
     def __init__(self, message, same):
         self._message = message
+        self._same = same
+
+    def number(self, n):
+        set_word(self._message, self._same, n)
 
     def slot(self):
         return bytearray(len(self._message) - HEAD - TAIL)
@@ -307,7 +312,7 @@ class MqttLink:
         self._until_ping = 0
         client.set_callback(self._message)
 
-    def encoder(self, message, same):
+    def encoder(self, message, same, counted):
         return _Plain(message, same)
 
     def write(self, frame):

@@ -24,8 +24,8 @@ class SerialLink:
         self._end = 0
         self.inbox = self._decoder.message
 
-    def encoder(self, message, same):
-        return Encoder(message, same)
+    def encoder(self, message, same, counted):
+        return Encoder(message, same, counted)
 
     def write(self, frame):
         """True when the whole frame went out; a torn one is left to the CRC."""

@@ -71,7 +71,7 @@ class Collector:
     ) -> None:
         self._task = task
         self._store = store
-        self._intake = Intake(task, store.recall)
+        self._intake = Intake(task, store)
         self._inbound: Inbound = queue.Queue(_QUEUE)
         self._notes: deque[str] = deque(maxlen=_NOTES)
         self._lines: dict[str, Line] = {}

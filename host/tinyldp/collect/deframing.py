@@ -1,6 +1,6 @@
-"""Frames out of a serial byte stream (the format: tinyldp_protocol.framing).
+"""Frames into and out of a serial byte stream (the format: tinyldp_protocol.framing).
 
-Accepts the same frames as framing.Decoder(MAX_MESSAGE), and counts what it
+Takes the same frames as framing.Decoder(MAX_MESSAGE), and counts what it
 rejects under the same names, at the speed of CPython's C code.
 """
 
@@ -12,6 +12,15 @@ from tinyldp_protocol.framing import MAX_MESSAGE
 _MOST = 1 + MAX_MESSAGE + 4
 # crc32 of anything followed by its own CRC, little-endian.
 _RESIDUE = 0x2144DF1C
+
+
+def framed(message: bytes) -> bytes:
+    """The frame of a message of at most MAX_MESSAGE bytes, else ValueError."""
+    if len(message) > MAX_MESSAGE:
+        raise ValueError("message too long")
+    body = message + crc32(message).to_bytes(4, "little")
+    runs = [bytes((len(run) + 1,)) + run for run in body.split(b"\0")]
+    return b"\0" + b"".join(runs) + b"\0"
 
 
 class Deframer:

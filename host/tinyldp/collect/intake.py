@@ -8,7 +8,8 @@ Task, boots within the links that they came by.
 
 Names of what is not taken, besides those of tinyldp_protocol.messages.check:
 
-    no hello       this run has no hello of that boot: asked for, and not counted
+    no hello       this run has no hello of that boot (nor, on MQTT, had an
+                   earlier one): asked for, and not counted
     unknown task   its hello named another Task
     topic          its hello named another Task or pseudonym than its topic
     not for a host a message that only hosts send
@@ -22,9 +23,9 @@ Alarms:
     conflict       (named by the store) one frame with two different contents
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from tinyldp.collect.decoding import Decoding, Hello, Rejected, Status
@@ -112,15 +113,24 @@ class Boot:
             self.wanted += 1
 
 
-Recall = Callable[[Hello, str, int], Known]
+class Memory(Protocol):
+    """What the intake asks the store for."""
+
+    def recall(self, hello: Hello, link: str, at: int) -> Known:
+        """The boot that says hello, recorded first if it is new."""
+        ...
+
+    def find(self, task: bytes, pseudonym: bytes, nonce: bytes) -> Hello | None:
+        """The hello of an earlier run, by the first 4 bytes of its nonce."""
+        ...
 
 
 class Intake:
-    """recall: Store.recall, asked once for each boot that says hello."""
+    """memory: the store, asked once for each boot that says hello."""
 
-    def __init__(self, task: Task, recall: Recall) -> None:
+    def __init__(self, task: Task, memory: Memory) -> None:
         self._task = task
-        self._recall = recall
+        self._memory = memory
         self._decoding = Decoding(task.batch * task.width)
         self._alive = 2 * task.beacon * task.tick
         # None: a boot that was refused, and is not asked again.
@@ -161,7 +171,8 @@ class Intake:
                 continue
             nonce, sequence, values = fields
             if nonce != current:
-                boot = self._known(link, boots, nonce)
+                boot = self._known(link, boots, nonce, now)
+                boots = self._links.get(link, boots)
                 if boot is None:
                     current = None
                     continue
@@ -202,8 +213,16 @@ class Intake:
         self._heard = {}
         return acks
 
-    def _known(self, link: Link, boots: dict[bytes, Boot | None], nonce: bytes) -> Boot | None:
+    def _known(
+        self, link: Link, boots: dict[bytes, Boot | None], nonce: bytes, now: int
+    ) -> Boot | None:
         """The boot whose frames these are, or None: then its message is not taken."""
+        if nonce not in boots and link.task is not None and link.pseudonym is not None:
+            # A broker has kept these for a host that was away, and will not bring them again.
+            hello = self._memory.find(link.task, link.pseudonym, nonce)
+            if hello is not None:
+                self._hello(link, hello, now)
+                boots = self._links[link]
         if nonce not in boots:
             self.reject(link.name, "no hello")
             self._heard[link, nonce] = None
@@ -224,7 +243,7 @@ class Intake:
         if isinstance(decoded, Hello):
             self._hello(link, decoded, now)
         elif isinstance(decoded, Status):
-            self._status(link, decoded)
+            self._status(link, decoded, now)
         else:
             self.reject(link.name, "not for a host")
 
@@ -246,8 +265,8 @@ class Intake:
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
 
-    def _status(self, link: Link, status: Status) -> None:
-        boot = self._known(link, self._links.get(link, {}), status.nonce)
+    def _status(self, link: Link, status: Status, now: int) -> None:
+        boot = self._known(link, self._links.get(link, {}), status.nonce, now)
         if boot is None:
             return
         # An old status may come again: nothing that is over begins anew.
@@ -259,7 +278,7 @@ class Intake:
         boot.give_up(status.lowest)
 
     def _recalled(self, hello: Hello, link: Link, now: int) -> Boot:
-        known = self._recall(hello, link.name, now)
+        known = self._memory.recall(hello, link.name, now)
         device = self._devices.get(hello.pseudonym)
         if device is None:
             device = Device(hello.pseudonym)

@@ -20,11 +20,11 @@ import paho.mqtt.client as mqtt
 import serial
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tinyldp.collect.deframing import Deframer
+from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.collect.intake import Link
 from tinyldp.errors import UserError
 from tinyldp.study import broker_address
-from tinyldp_protocol.framing import HEAD, MAX_MESSAGE, TAIL, Encoder
+from tinyldp_protocol.framing import MAX_MESSAGE
 
 BAUD = 115200
 _CHUNK = 4096
@@ -71,16 +71,6 @@ class Line(Protocol):
 
 Inbound = queue.Queue[tuple[Line, Any]]
 Report = Callable[[str], None]
-
-
-def framed(message: bytes) -> bytes:
-    """A message as it goes over a serial line."""
-    buf = bytearray(HEAD + len(message) + TAIL)
-    buf[HEAD : HEAD + len(message)] = message
-    encoder = Encoder(buf, HEAD)
-    frame = encoder.slot()
-    encoder.frame(frame)
-    return bytes(frame)
 
 
 class SerialLine:
@@ -213,6 +203,7 @@ class MqttLine:
         client.max_queued_messages_set(1000)
         client.reconnect_delay_set(1, 10)
         client.on_connect = self._connected
+        client.on_subscribe = self._subscribed
         client.on_disconnect = self._disconnected
         client.on_message = self._message
         self._client = client
@@ -266,12 +257,19 @@ class MqttLine:
     ) -> None:
         if reason.is_failure:
             self._refusal = str(reason)
+            self._answered.set()
         else:
             if self._answered.is_set():
                 self._report(f"The MQTT broker {self._broker} is back.")
             if not flags.session_present:
                 self._session += 1
             client.subscribe(f"tinyldp/1/{self._task.hex()}/+/up", qos=1)
+
+    def _subscribed(
+        self, _client: mqtt.Client, _userdata: Any, _mid: int, reasons: Any, _properties: Any
+    ) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self._refusal = "it refuses the subscription"
         self._answered.set()
 
     def _disconnected(

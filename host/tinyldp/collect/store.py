@@ -72,7 +72,7 @@ class Store:
         with sentences(name):
             for attempt in range(_ATTEMPTS):
                 try:
-                    if not table_names(engine):
+                    if table_names(engine) <= set(METADATA.tables):
                         METADATA.create_all(engine)
                     break
                 except DatabaseError:
@@ -133,6 +133,19 @@ class Store:
                     connection.scalar(newest) or boot.id,
                     tuple(connection.scalars(others.limit(8))),
                 )
+
+    def find(self, task: bytes, pseudonym: bytes, nonce: bytes) -> Hello | None:
+        """What a boot said in its hello, by the first 4 bytes of its nonce, if just one did."""
+        c = BOOTS.c
+        mine = (c.task == task.hex()) & (c.pseudonym == pseudonym.hex())
+        query = sa.select(BOOTS).where(mine, c.nonce.startswith(nonce.hex()))
+        with self._sentences(), self._engine.connect() as connection:
+            rows = connection.execute(query.limit(2)).all()
+        if len(rows) != 1:
+            return None
+        software = bytes(map(int, rows[0].software.split(".")))
+        whole = bytes.fromhex(rows[0].nonce)
+        return Hello(software, task, pseudonym, whole, rows[0].quality, rows[0].lowest or 0)
 
     def commit(self, batch: Batch) -> Outcome:
         """Write all of the batch, or nothing (then UserError)."""

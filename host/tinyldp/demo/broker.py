@@ -82,8 +82,9 @@ class Broker:
             )
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(
-                ("127.0.0.1", self.port), 0.2
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.port), 0.2),
             ):
                 return
             time.sleep(0.05)

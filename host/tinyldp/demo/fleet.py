@@ -54,6 +54,13 @@ STUDIES = {
     "staswitch": _STUDY.format(mechanism="staswitch", threshold=1342177, k=8),
 }
 
+_MAIN = b"""\
+import sys
+from player import main
+
+main(*sys.argv[1:])
+"""
+
 
 @dataclass
 class Device:
@@ -138,7 +145,7 @@ def install(lane: Unix) -> None:
     lane.install(compiled=True)
     player = files("tinyldp.demo").joinpath("player.py").read_bytes()
     # The interpreter starts source files only.
-    lane.put({**lane.compile({"player.py": player}), "main.py": b"import player\n"})
+    lane.put({**lane.compile({"player.py": player}), "main.py": _MAIN})
 
 
 def write_studies(folder: Path) -> list[Path]:

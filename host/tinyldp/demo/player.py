@@ -1,15 +1,15 @@
 """What a demo device runs, on the unix port of MicroPython: it plays a recording.
 
-    player.py TASK WORDS READINGS POOL PSEUDONYM serial PORT
-    player.py TASK WORDS READINGS POOL PSEUDONYM mqtt HOST:PORT
+    main(TASK, WORDS, READINGS, POOL, PSEUDONYM, serial, PORT)
+    main(TASK, WORDS, READINGS, POOL, PSEUDONYM, mqtt, HOST:PORT)
 
-WORDS are random bytes, POOL is how many words to draw at once, READINGS 4-byte integers (-1 for a missing one). A
-recording can wait where a sensor cannot: the next reading is taken only when
-the outbox has room, so that a busy computer loses nothing.
+WORDS are random bytes, POOL is how many words to draw at once, READINGS 4-byte
+integers (-1 for a missing one). A recording can wait where a sensor cannot:
+`patient`, the next reading is taken only when the outbox has room, so that a
+busy computer loses nothing.
 """
 
 import gc
-import sys
 from array import array
 from binascii import hexlify, unhexlify
 from time import sleep_ms, ticks_add, ticks_diff, ticks_ms
@@ -34,7 +34,7 @@ def open_link(kind, where, task, pseudonym, nonce):
     return MqttLink(client, topic + b"/up", topic + b"/down", nonce, task.tick)
 
 
-def main(task_path, words_path, readings_path, pool, pseudonym, kind, where):
+def main(task_path, words_path, readings_path, pool, pseudonym, kind, where, patient=True):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
     pseudonym = unhexlify(pseudonym)
@@ -48,7 +48,7 @@ def main(task_path, words_path, readings_path, pool, pseudonym, kind, where):
     playing = True
     while not agent.idle():
         full = agent.outbox.next - agent.outbox.lowest >= task.outbox - 1
-        if not (playing and full):
+        if not (patient and playing and full):
             if playing and not readings.readinto(reading):
                 playing = False
                 agent.stop()
@@ -60,6 +60,3 @@ def main(task_path, words_path, readings_path, pool, pseudonym, kind, where):
             sleep_ms(-late)
         elif late > 100:
             due = ticks_ms()
-
-
-main(*sys.argv[1:])

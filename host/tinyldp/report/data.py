@@ -23,7 +23,8 @@ from tinyldp_protocol.messages import (
 from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
 
 if TYPE_CHECKING:
-    from tinyldp.collect.store import Store, Stream
+    from tinyldp.collect.records import Stream
+    from tinyldp.collect.store import Store
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

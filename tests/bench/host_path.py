@@ -1,0 +1,122 @@
+"""Frames a second on the host, as a fraction of bare cbor2.loads on the same messages."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+import cbor2
+
+from tinyldp.collect.collector import BATCH
+from tinyldp.collect.deframing import Deframer
+from tinyldp.collect.intake import Intake, Link
+from tinyldp.collect.store import Store
+from tinyldp_protocol.framing import HEAD, TAIL, Encoder
+from tinyldp_protocol.messages import OS, put_hello, put_release
+from tinyldp_protocol.task import SCALE, Task, write_file
+
+FRAMES = 20_000
+CHUNK = 4096
+ROUNDS = 7
+_LINK = Link("bench")
+_NONCE = bytes(range(8))
+
+
+def _task() -> Task:
+    task = Task(
+        {
+            "mechanism": 1,
+            "window": 10,
+            "k": 10,
+            "symbols": 16,
+            "thresholds": [SCALE // 30],
+            "tick": 1,
+            "batch": 1,
+            "resend": 100,
+            "beacon": 1000,
+            "outbox": 255,
+        }
+    )
+    write_file(task)
+    return task
+
+
+def _messages() -> list[bytes]:
+    size = put_release(None, 0, bytes(4), 0, bytes(1))
+    messages = []
+    for sequence in range(FRAMES):
+        buf = bytearray(size)
+        put_release(buf, 0, _NONCE[:4], sequence, bytes((sequence * 7 % 16,)))
+        messages.append(bytes(buf))
+    return messages
+
+
+def _framed(message: bytes) -> bytes:
+    buf = bytearray(bytes(HEAD) + message + bytes(TAIL))
+    encoder = Encoder(buf, HEAD)
+    out = encoder.slot()
+    encoder.frame(out)
+    return bytes(out)
+
+
+def _hello(task: Task, pseudonym: bytes) -> bytes:
+    fields = (bytes(3), task.id, pseudonym, _NONCE, OS, 0)
+    buf = bytearray(put_hello(None, 0, *fields))
+    put_hello(buf, 0, *fields)
+    return bytes(buf)
+
+
+def _chunks(line: bytes) -> Iterator[bytes]:
+    for at in range(0, len(line), CHUNK):
+        yield line[at : at + CHUNK]
+
+
+def _timed(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure() -> dict[str, float]:
+    """Median ratios over rounds in which the three are timed in turn, and frames a second."""
+    task = _task()
+    messages = _messages()
+    line = b"".join(map(_framed, messages))
+    ratios: dict[str, list[float]] = {"without storage": [], "with storage": []}
+    seconds: dict[str, list[float]] = {"cbor2.loads": [], **{name: [] for name in ratios}}
+    pseudonyms = count(1)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.create(Path(folder) / "bench.db", task)
+
+        def bare() -> None:
+            loads = cbor2.loads
+            for message in messages:
+                loads(message)
+
+        def host(commit: bool) -> None:
+            intake = Intake(task, store)
+            deframer = Deframer()
+            intake.feed(_LINK, [_hello(task, next(pseudonyms).to_bytes(8, "big"))], 0)
+            for chunk in _chunks(line):
+                intake.feed(_LINK, deframer.feed(chunk), 0)
+                if commit and intake.waiting() >= BATCH:
+                    intake.committed(store.commit(intake.batch(0)))
+            if commit:
+                intake.committed(store.commit(intake.batch(0)))
+            boots = intake.boots()
+            assert [boot.received for boot in boots] == [FRAMES]
+
+        for _ in range(ROUNDS):
+            base = _timed(bare)
+            seconds["cbor2.loads"].append(base)
+            for name, commit in (("without storage", False), ("with storage", True)):
+                took = _timed(lambda commit=commit: host(commit))
+                seconds[name].append(took)
+                ratios[name].append(base / took)
+        store.close()
+    result = {f"ratio {name}": median(values) for name, values in ratios.items()}
+    return result | {f"{name} a second": FRAMES / median(all_) for name, all_ in seconds.items()}

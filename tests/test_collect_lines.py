@@ -1,0 +1,405 @@
+"""Whole devices against the whole collector, on pseudo-terminals and a real broker.
+
+Broken on purpose: host and broker are killed, ports vanish, two devices are one.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tty
+from pathlib import Path
+
+import pytest
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.collecting import (
+    Device,
+    Port,
+    hello,
+    make_task,
+    readings,
+    release,
+    released,
+    status,
+    wait_until,
+)
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.deframing import framed
+from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
+from tinyldp_device.links.mqtt import MQTTClient, MqttLink
+from tinyldp_device.links.serial import SerialLink
+from tinyldp_protocol.task import write_file
+
+MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin")
+ANNA = b"wearer 1"
+BEN = b"wearer 2"
+COLLECT = """
+import sys
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.store import Store
+from tinyldp.study import load_task
+task = load_task(sys.argv[1])
+store = Store.create(sys.argv[2], task)
+serial = [sys.argv[3]] if sys.argv[3] else []
+collector = Collector(task, store, serial, sys.argv[4] or None)
+collector.run(lambda: collector.ended() >= int(sys.argv[5]))
+"""
+
+
+class Line:
+    """A raw pseudo-terminal: the device's end is a file descriptor, the host's a path."""
+
+    def __init__(self):
+        self.device, self._held = os.openpty()
+        tty.setraw(self._held)
+        self.path = os.ttyname(self._held)
+
+    def close(self):
+        for fd in (self.device, self._held):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+@pytest.fixture
+def line():
+    line = Line()
+    yield line
+    line.close()
+
+
+class Running:
+    """A collector in a thread, until the block ends."""
+
+    def __init__(self, task, path, serial=(), mqtt=None):
+        self.store = Store.create(path, task)
+        self.collector = Collector(task, self.store, serial, mqtt)
+        self.snapshots = []
+        self.error = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        try:
+            self.collector.run(self._stop.is_set, self.snapshots.append)
+        except BaseException as error:
+            self.error = error
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(20)
+        self.store.close()
+        assert self.error is None
+
+
+class Broker:
+    """mosquitto, which keeps its queues in memory alone: killing it loses them."""
+
+    def __init__(self, folder: Path):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self._config = folder / "mosquitto.conf"
+        self._config.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
+        )
+        self._process = None
+        self.start()
+
+    def start(self):
+        self._process = subprocess.Popen(
+            [str(MOSQUITTO), "-c", str(self._config)], stderr=subprocess.DEVNULL
+        )
+        wait_until(self._answers)
+
+    def _answers(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def kill(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture
+def broker(tmp_path, need):
+    need("mosquitto", None if MOSQUITTO else "it is not installed")
+    broker = Broker(tmp_path)
+    yield broker
+    broker.kill()
+
+
+def mqtt_link(broker, task, pseudonym, seed):
+    client = MQTTClient(b"device-%d" % seed, "127.0.0.1", broker.port, timeout=1)
+    base = f"tinyldp/1/{task.id.hex()}/{pseudonym.hex()}/".encode()
+    return MqttLink(client, base + b"up", base + b"down", bytes(8), task.tick, most=1)
+
+
+def collecting(task, folder, serial="", mqtt="", ended=1):
+    """A collector in a process of its own, that ends when `ended` boots have."""
+    (folder / "task").write_bytes(write_file(task))
+    args = [str(folder / "task"), str(folder / "a.db"), serial, mqtt, str(ended)]
+    return subprocess.Popen([sys.executable, "-c", COLLECT, *args])
+
+
+def received(path):
+    with contextlib.suppress(UserError):
+        store = Store(path)
+        total = sum(stream.received for stream in store.streams())
+        store.close()
+        return total
+    return 0
+
+
+def check_stream(store, stream, expected):
+    """What arrived is what was released, in its place; gives how many values are masked."""
+    symbols, present = store.values(stream.boot)
+    assert len(symbols) == len(expected)
+    assert [s for s, p in zip(symbols, present, strict=True) if p] == [
+        s for s, p in zip(expected, present, strict=True) if p
+    ]
+    assert stream.missing == 0
+    return int((~present).sum())
+
+
+@pytest.mark.parametrize("outbox", [255, 8])
+def test_host_killed_on_serial(tmp_path, line, outbox):
+    task = make_task(outbox=outbox)
+    values = readings(400)
+    device = Device(task, SerialLink(Port(line.device)), 1, ANNA, values)
+    host = collecting(task, tmp_path, serial=line.path)
+    device.start()
+    wait_until(lambda: received(tmp_path / "a.db") >= 30)
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    time.sleep(0.3)
+    host = collecting(task, tmp_path, serial=line.path)
+    assert host.wait(60) == 0
+    device.halted.set()
+    store = Store(tmp_path / "a.db")
+    (stream,) = store.streams()
+    masked = check_stream(store, stream, released(task, 1, values))
+    assert stream.received + stream.lost == 200
+    assert stream.count == 400
+    if outbox == 255:
+        assert (stream.lost, masked) == (0, 0)
+    else:
+        # The device also drops what came but was not yet acknowledged when the host died.
+        assert stream.drops is not None
+        assert 0 < stream.lost <= stream.drops
+        assert masked == 2 * stream.lost
+    assert store.alarms() == []
+    store.close()
+
+
+def test_host_killed_on_mqtt(tmp_path, broker):
+    task = make_task()
+    values = readings(400)
+    device = Device(task, mqtt_link(broker, task, ANNA, 2), 2, ANNA, values)
+    host = collecting(task, tmp_path, mqtt=broker.address)
+    device.start()
+    wait_until(lambda: received(tmp_path / "a.db") >= 30)
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    host = collecting(task, tmp_path, mqtt=broker.address)
+    assert host.wait(60) == 0
+    device.halted.set()
+    store = Store(tmp_path / "a.db")
+    (stream,) = store.streams()
+    assert check_stream(store, stream, released(task, 2, values)) == 0
+    assert (stream.received, stream.lost, store.alarms()) == (200, 0, [])
+    store.close()
+
+
+def test_broker_killed_with_its_queue(tmp_path, broker):
+    task = make_task()
+    values = readings(400)
+    devices = [
+        Device(task, mqtt_link(broker, task, pseudonym, seed), seed, pseudonym, values)
+        for seed, pseudonym in ((3, ANNA), (4, BEN))
+    ]
+    with Running(task, tmp_path / "a.db", mqtt=broker.address) as host:
+        for device in devices:
+            device.start()
+        wait_until(lambda: received(tmp_path / "a.db") >= 60)
+        broker.kill()
+        time.sleep(0.5)
+        broker.start()
+        wait_until(lambda: host.collector.ended() == 2, 60)
+        for device in devices:
+            device.halted.set()
+        streams = host.store.streams()
+        for stream, seed in ((streams[0], 3), (streams[1], 4)):
+            if stream.pseudonym != (ANNA if seed == 3 else BEN).hex():
+                seed = 7 - seed
+            assert check_stream(host.store, stream, released(task, seed, values)) == 0
+            assert (stream.received, stream.lost) == (200, 0)
+        assert host.store.alarms() == []
+        notes = host.collector.snapshot().notes
+        assert any("is gone" in note for note in notes)
+        assert any("is back" in note for note in notes)
+
+
+def test_serial_and_mqtt_at_once(tmp_path, line, broker):
+    task = make_task()
+    values = readings(60)
+    devices = [
+        Device(task, SerialLink(Port(line.device)), 1, ANNA, values),
+        Device(task, mqtt_link(broker, task, BEN, 2), 2, BEN, values),
+    ]
+    with Running(task, tmp_path / "a.db", [line.path], broker.address) as host:
+        for device in devices:
+            device.start()
+        for device in devices:
+            device.join(30)
+            assert not device.is_alive()
+        assert host.collector.ended() == 2
+        found = {stream.link: stream for stream in host.store.streams()}
+        check_stream(host.store, found[line.path], released(task, 1, values))
+        check_stream(host.store, found["mqtt"], released(task, 2, values))
+    last = host.snapshots[-1]
+    assert [device.ended for device in last.devices] == [True, True]
+    assert {device.received for device in last.devices} == {30}
+
+
+def test_two_devices_with_one_pseudonym_on_mqtt(tmp_path, broker):
+    task = make_task()
+    devices = [
+        Device(task, mqtt_link(broker, task, ANNA, seed), seed, ANNA, readings(60))
+        for seed in (1, 2)
+    ]
+    with Running(task, tmp_path / "a.db", mqtt=broker.address) as host:
+        for device in devices:
+            device.start()
+        wait_until(lambda: host.collector.ended() == 2)
+        assert [alarm["name"] for alarm in host.store.alarms()] == [
+            "two devices with one pseudonym"
+        ]
+        assert [stream.received for stream in host.store.streams()] == [30, 30]
+    for device in devices:
+        device.halted.set()
+
+
+def test_what_is_refused_on_mqtt(tmp_path, broker):
+    task = make_task()
+    base = f"tinyldp/1/{task.id.hex()}/"
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    client.publish(base + BEN.hex() + "/up", hello(task, BEN, b"nonce  9"), 1, True)
+    with Running(task, tmp_path / "a.db", mqtt=broker.address) as host:
+        wait_until(lambda: host.store.rejections().get(("mqtt", "retained")) == 1)
+        client.publish(base + ANNA.hex() + "/up", bytes(100_000), 1)
+        client.publish(base + ANNA.hex() + "/up", b"", 1)
+        client.publish(base + ANNA.hex().upper() + "x/up", b"", 1)
+        client.publish(base + BEN.hex() + "/up", hello(task, ANNA, b"nonce  9"), 1)
+        expected = {
+            ("mqtt", name): 1 for name in ("retained", "too_long", "truncated", "topic")
+        } | {("mqtt", "topic"): 2}
+        wait_until(lambda: host.store.rejections() == expected)
+        assert host.store.streams() == []
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_credit_on_serial(tmp_path, line):
+    """At most one frame of 48 bytes for each that came, and damage is counted."""
+    task = make_task()
+    nonce = b"nonce  1"
+    sent = [hello(task, ANNA, nonce)] + [release(nonce, n, b"\1\2") for n in range(20)]
+    stream = b"".join(framed(message) for message in [*sent, status(nonce, 0, 40)])
+    damaged = b"\0\1\0" + framed(b"\x80") + framed(b"next")[:9] + b"\1" + framed(sent[-1])
+    with Running(task, tmp_path / "a.db", [line.path]) as host:
+        wait_until(lambda: host.snapshots)
+        os.write(line.device, stream + damaged)
+        wait_until(lambda: host.store.streams() and host.store.streams()[0].duplicates)
+        time.sleep(0.2)
+        answer = os.read(line.device, 4096)
+        assert len(answer) <= 20 * 23
+        assert 0 < answer.count(b"\0") <= 2 * 23
+        reasons = ("too_short", "truncated", "bad_crc")
+        assert host.store.rejections() == {(line.path, name): 1 for name in reasons}
+        assert host.store.streams()[0].received == 20
+
+
+def test_a_port_that_vanishes_is_reported_and_tried_again(tmp_path):
+    task = make_task()
+    first = Line()
+    name = tmp_path / "port"
+    name.symlink_to(first.path)
+    with Running(task, tmp_path / "a.db", [str(name)]) as host:
+        # Opening a port throws away what came before.
+        wait_until(lambda: host.snapshots)
+        os.write(first.device, framed(hello(task, ANNA, b"nonce  1")))
+        wait_until(host.store.streams)
+        second = Line()
+        name.unlink()
+        name.symlink_to(second.path)
+        first.close()
+        wait_until(lambda: len(host.collector.snapshot().notes) == 2)
+        gone, back = host.collector.snapshot().notes
+        assert gone == f"Serial port {name} is gone; it is tried again."
+        assert back == f"Serial port {name} is back."
+        os.write(second.device, framed(release(b"nonce  1", 0, b"\1\2")))
+        wait_until(lambda: host.store.streams()[0].received == 1)
+    second.close()
+
+
+def test_what_can_not_be_opened(tmp_path, line):
+    task = make_task()
+    store = Store.create(tmp_path / "a.db", task)
+    with Running(task, tmp_path / "b.db", [line.path]) as host:
+        wait_until(lambda: host.snapshots)
+        with pytest.raises(UserError, match=f"{line.path} .*another program has it open"):
+            Collector(task, store, [line.path]).run(lambda: True)
+    Collector(task, store, [line.path]).run(lambda: True)
+    absent = str(tmp_path / "tty")
+    with pytest.raises(UserError, match=f"{absent} .*No such file"):
+        Collector(task, store, [line.path, absent]).run(lambda: True)
+    (tmp_path / "tty").touch()
+    with pytest.raises(UserError, match=absent):
+        Collector(task, store, [absent]).run(lambda: True)
+    with pytest.raises(UserError, match="named twice"):
+        Collector(task, store, [line.path, line.path])
+    with socket.socket() as unanswered:
+        unanswered.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unanswered.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"{address} can't be reached: Connection refused"):
+            Collector(task, store, [line.path], address).run(lambda: True)
+    # What was opened before the failure is free again.
+    Collector(task, store, [line.path]).run(lambda: True)
+    store.close()
+
+
+def test_ctrl_c_ends_cleanly(tmp_path, line):
+    task = make_task()
+    host = collecting(task, tmp_path, serial=line.path)
+    beacon = framed(hello(task, ANNA, b"nonce  1"))
+
+    def known():
+        os.write(line.device, beacon)
+        with contextlib.suppress(UserError):
+            store = Store(tmp_path / "a.db")
+            streams = store.streams()
+            store.close()
+            return streams
+        return []
+
+    wait_until(known)
+    host.send_signal(signal.SIGINT)
+    assert host.wait(20) == 0

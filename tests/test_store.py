@@ -1,0 +1,195 @@
+"""The store: once is once, whoever writes; and what is no store gets a sentence."""
+
+import multiprocessing
+import sqlite3
+import threading
+from collections import Counter
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from tests.collecting import make_task
+from tinyldp.collect.decoding import Hello
+from tinyldp.collect.records import Batch, BootState
+from tinyldp.collect.schema import BOOT_STATE, FRAMES, UPDATE_BOOT, Prepared
+from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
+from tinyldp_protocol.messages import ENDED, RUNNING
+
+TASK = make_task()
+HELLO = Hello(b"\0\1\0", TASK.id, b"wearer 1", b"nonce  1", 1, 0)
+
+
+def batch(boot: int, sequences, link: str = "usb", wanted: int = 0) -> Batch:
+    made = Batch(5)
+    made.frames = [(boot, n, 5, bytes([n % 8, 1])) for n in sequences]
+    made.boots = [BootState(boot, link, wanted, None, None, None, None)]
+    return made
+
+
+def write_all(path, start: threading.Event | None, found) -> None:
+    """A second writer: all the same frames, in batches."""
+    store = Store.create(path, TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    if start is not None:
+        start.wait()
+    duplicates = 0
+    for i in range(0, 400, 20):
+        made = batch(boot, range(i, i + 20))
+        made.rejections["usb", "bad_crc"] = 1
+        duplicates += store.commit(made).duplicates[boot]
+    found.put(duplicates)
+    store.close()
+
+
+def test_two_processes_write_the_same_frames(tmp_path):
+    path = tmp_path / "a.db"
+    context = multiprocessing.get_context("spawn")
+    start = context.Event()
+    found = context.Queue()
+    writers = [
+        context.Process(target=write_all, args=(path, start, found), daemon=True) for _ in range(2)
+    ]
+    for writer in writers:
+        writer.start()
+    start.set()
+    duplicates = [found.get(timeout=60) for _ in writers]
+    for writer in writers:
+        writer.join(60)
+    store = Store(path)
+    (stream,) = store.streams()
+    assert sum(duplicates) == 400
+    assert (stream.received, stream.duplicates) == (400, 400)
+    assert store.rejections() == {("usb", "bad_crc"): 40}
+    store.close()
+
+
+def test_stores_made_at_the_same_time(tmp_path):
+    for i in range(10):
+        failures = []
+
+        def create(path=tmp_path / f"{i}.db", failures=failures):
+            try:
+                Store.create(path, TASK).close()
+            except UserError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
+    store = Store.create(tmp_path / "a.db", TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    made = batch(boot, range(5), wanted=5)
+    made.rejections["usb", "bad_crc"] = 1
+    made.alarms["alarm", "subject"] = None  # type: ignore[assignment]
+    with pytest.raises(UserError):
+        store.commit(made)
+    (stream,) = store.streams()
+    assert (stream.received, stream.lost, store.rejections()) == (0, 0, {})
+    store.close()
+
+
+def test_wanted_never_goes_back(tmp_path):
+    store = Store.create(tmp_path / "a.db", TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    store.commit(batch(boot, [0, 1, 4], wanted=4))
+    store.commit(batch(boot, [5], wanted=2))
+    known = store.recall(HELLO, "usb", 1)
+    assert (known.id, known.wanted, known.above, known.received) == (boot, 4, {4, 5}, 4)
+    assert store.streams()[0].lost == 2
+    store.close()
+
+
+def test_values_are_placed_masked_and_trimmed(tmp_path):
+    task = make_task(symbols=300, batch=3)
+    store = Store.create(tmp_path / "a.db", task)
+    boot = store.recall(HELLO._replace(task=task.id), "usb", 1).id
+    empty, mask = store.values(boot)
+    assert (empty.tolist(), mask.tolist()) == ([], [])
+    made = Batch(1)
+    made.frames = [
+        (boot, 0, 1, b"\1\0\2\0\3\1"),
+        (boot, 2, 1, b"\7\0\x08\0\0\0"),
+    ]
+    made.boots = [BootState(boot, "usb", 3, RUNNING, 0, 0, 7)]
+    store.commit(made)
+    symbols, present = store.values(boot)
+    assert symbols.tolist() == [1, 2, 259, 0, 0, 0, 7, 8, 0]
+    assert present.tolist() == [True] * 3 + [False] * 3 + [True] * 3
+    store.commit(Batch(1, boots=[BootState(boot, "usb", 3, ENDED, 0, 3, 8)]))
+    symbols, present = store.values(boot)
+    assert symbols.tolist() == [1, 2, 259, 0, 0, 0, 7, 8]
+    with pytest.raises(UserError, match="no stream 99"):
+        store.values(99)
+    store.commit(Batch(1, boots=[BootState(boot, "usb", 3, None, None, None, 0x3FFFFFFF)]))
+    with pytest.raises(UserError, match="claims"):
+        store.values(boot)
+    store.close()
+
+
+def test_streams_and_task(tmp_path):
+    store = Store.create(tmp_path / "a.db", TASK)
+    Store.create(tmp_path / "a.db", TASK).close()
+    boot = store.recall(HELLO, "usb", 1).id
+    made = batch(boot, [0, 1, 5], wanted=3)
+    made.boots = [BootState(boot, "mqtt", 3, RUNNING, 1, 3, 20)]
+    store.commit(made)
+    (stream,) = store.streams()
+    assert (stream.pseudonym, stream.nonce) == (HELLO.pseudonym.hex(), HELLO.nonce.hex())
+    assert (stream.received, stream.lost, stream.missing, stream.link) == (3, 1, 6, "mqtt")
+    assert (stream.software, stream.quality, stream.drops, stream.lowest) == ("0.1.0", 1, 1, 3)
+    assert store.task(stream.task_id).id == TASK.id
+    with pytest.raises(UserError, match="no Task"):
+        store.task("00" * 8)
+    store.close()
+
+
+def test_what_is_no_store(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("no database\n" * 100)
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).execute("CREATE TABLE mine (x)").connection.close()
+    before = other.read_bytes()
+    for path in (text, other):
+        for opened in (Store, lambda path: Store.create(path, TASK)):
+            with pytest.raises(UserError, match=path.name):
+                opened(path)
+    assert sa.inspect(sa.create_engine(f"sqlite:///{other}")).get_table_names() == ["mine"]
+    assert len(before) == len(other.read_bytes())
+    for name in (tmp_path / "absent.db", tmp_path, "nosuch://database"):
+        with pytest.raises(UserError):
+            Store(name)
+    assert not (tmp_path / "absent.db").exists()
+    with pytest.raises(UserError, match="can't be used"):
+        Store.create(tmp_path / "no" / "folder.db", TASK)
+
+
+def test_a_url_and_a_driver_that_wants_names(tmp_path, monkeypatch):
+    """Other databases' drivers bind by name: the same rows, the same once."""
+    create_engine = sa.create_engine
+    monkeypatch.setattr(
+        sa, "create_engine", lambda url, **given: create_engine(url, paramstyle="named", **given)
+    )
+    store = Store.create(f"sqlite:///{tmp_path}/a.db", TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    assert store.commit(batch(boot, range(10), wanted=10)).duplicates == Counter()
+    assert store.commit(batch(boot, range(5, 15), wanted=15)).duplicates == {boot: 5}
+    (stream,) = store.streams()
+    assert (stream.received, stream.duplicates, stream.lost) == (15, 5, 0)
+    store.close()
+
+
+def test_statements_for_postgresql():
+    class Engine:
+        dialect = postgresql.psycopg.dialect()
+
+    for statement, names in ((FRAMES.insert(), FRAMES.columns.keys()), (UPDATE_BOOT, BOOT_STATE)):
+        prepared = Prepared(Engine(), statement, names)  # type: ignore[arg-type]
+        assert all(f"%({name})s" in prepared._sql for name in names)
