@@ -5,7 +5,6 @@ Broken on purpose: host and broker are killed, ports vanish, two devices are one
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ import sys
 import threading
 import time
 import tty
-from pathlib import Path
 
 import pytest
 from paho.mqtt.client import Client
@@ -33,12 +31,13 @@ from tests.collecting import (
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import framed
 from tinyldp.collect.store import Store
+from tinyldp.demo.broker import broker as started_broker
+from tinyldp.demo.broker import find_mosquitto
 from tinyldp.errors import UserError
 from tinyldp_device.links.mqtt import MQTTClient, MqttLink
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_protocol.task import write_file
 
-MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin")
 ANNA = b"wearer 1"
 BEN = b"wearer 2"
 COLLECT = """
@@ -103,51 +102,16 @@ class Running:
         assert self.error is None
 
 
-class Broker:
-    """mosquitto, which keeps its queues in memory alone: killing it loses them."""
-
-    def __init__(self, folder: Path):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self._config = folder / "mosquitto.conf"
-        self._config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
-        )
-        self._process = None
-        self.start()
-
-    def start(self):
-        self._process = subprocess.Popen(
-            [str(MOSQUITTO), "-c", str(self._config)], stderr=subprocess.DEVNULL
-        )
-        wait_until(self._answers)
-
-    def _answers(self):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-            return True
-        return False
-
-    def kill(self):
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
 @pytest.fixture
 def broker(tmp_path, need):
-    need("mosquitto", None if MOSQUITTO else "it is not installed")
-    broker = Broker(tmp_path)
-    yield broker
-    broker.kill()
+    need("mosquitto", None if find_mosquitto() else "it is not installed")
+    with started_broker(tmp_path) as server:
+        yield server
 
 
 def mqtt_link(broker, task, pseudonym, seed):
     client = MQTTClient(b"device-%d" % seed, "127.0.0.1", broker.port, timeout=1)
-    base = f"tinyldp/1/{task.id.hex()}/{pseudonym.hex()}/".encode()
-    return MqttLink(client, base + b"up", base + b"down", bytes(8), task.tick, most=1)
+    return MqttLink(client, task, pseudonym, bytes(8), most=1)
 
 
 def collecting(task, folder, serial="", mqtt="", ended=1):

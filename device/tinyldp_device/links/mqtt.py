@@ -10,6 +10,7 @@ the host's ack does.
 """
 
 import socket
+from binascii import hexlify
 
 try:
     from time import ticks_diff, ticks_ms  # type: ignore
@@ -26,6 +27,8 @@ except ImportError:
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import set_word
 
+_IPPROTO_TCP = 6
+_TCP_NODELAY = 1
 _CONNACK = 0x20
 _PUBLISH = 0x30
 _PUBACK = 0x40
@@ -80,6 +83,8 @@ class MQTTClient:
         self._sock = sock
         try:
             sock.settimeout(self._timeout / 1000)
+            # Small packets that wait for each other's ACKs would cost 40 ms each (Nagle).
+            sock.setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
             sock.connect(socket.getaddrinfo(self._server, self._port)[0][-1])
         except OSError:
             self.close()
@@ -284,23 +289,24 @@ class _Plain:
 class MqttLink:
     """client: an MQTTClient, or any with umqtt's methods, set to this device's name.
 
-    up, down: topics as bytes. nonce: the boot nonce, whose bytes spread the
-    reconnects of a fleet (they are no secret and never noise). tick: ms from one
-    receive() to the next. keepalive: the client's, in seconds. most: the longest
-    pause between two attempts to connect, in seconds.
+    pseudonym: 8 bytes. nonce: the boot nonce, whose bytes spread the reconnects
+    of a fleet (they are no secret and never noise). keepalive: the client's, in
+    seconds. most: the longest pause between two attempts to connect, in seconds.
+    receive() is called once in each of the Task's ticks.
     reconnects, dropped: how often the link was lost; messages too large or too many.
     """
 
-    def __init__(self, client, up, down, nonce, tick, keepalive=60, most=60):
+    def __init__(self, client, task, pseudonym, nonce, keepalive=60, most=60):
         self.inbox = None
         self.connected = False
         self.reconnects = 0
         self.dropped = 0
         self._client = client
-        self._up = up
-        self._down = down
+        topic = b"tinyldp/1/" + hexlify(task.id) + b"/" + hexlify(pseudonym)
+        self._up = topic + b"/up"
+        self._down = topic + b"/down"
         self._nonce = nonce
-        self._ticks_a_second = max(1, 1000 // tick)
+        self._ticks_a_second = max(1, 1000 // task.tick)
         self._keepalive = keepalive
         self._most = most
         self._inboxes = [bytearray(_INBOX) for _ in range(_INBOXES)]

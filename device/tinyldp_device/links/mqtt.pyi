@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, type_check_only
 
 from tinyldp_device.agent import FrameEncoder
+from tinyldp_protocol.task import Task
 
 class MQTTException(OSError): ...
 
@@ -44,10 +45,9 @@ class MqttLink:
     def __init__(
         self,
         client: Client,
-        up: bytes,
-        down: bytes,
+        task: Task,
+        pseudonym: bytes,
         nonce: Sequence[int],
-        tick: int,
         keepalive: int = 60,
         most: int = 60,
     ) -> None: ...

@@ -144,7 +144,7 @@ def sentences(name: str) -> Iterator[None]:
     except IntegrityError:
         raise
     except SQLAlchemyError as error:
-        raise UserError(f"{name} can't be used as a store: {_first_line(error)}") from None
+        raise UserError(f"{name} can't be used as a store: {_first_line(error)}.") from None
 
 
 def _first_line(error: Exception) -> str:

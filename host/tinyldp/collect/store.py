@@ -43,6 +43,7 @@ from tinyldp_protocol.task import Task, read_file, write_file
 # Values of one stream that are put in memory at once; more is no real device.
 MOST_VALUES = 1 << 27
 _ATTEMPTS = 5
+_SQLITE = b"SQLite format 3\0"
 _SELECT = 500
 
 
@@ -55,8 +56,8 @@ class Store:
     def __init__(self, path_or_url: str | Path) -> None:
         self.name = str(path_or_url)
         self._engine = open_engine(self.name)
-        if "://" not in self.name and not Path(self.name).is_file():
-            raise UserError(f"There is no store at {self.name}.")
+        if "://" not in self.name:
+            _look_at_file(Path(self.name))
         with self._sentences():
             if not table_names(self._engine) >= set(METADATA.tables):
                 raise UserError(f"{self.name} is no tinyldp store.")
@@ -302,6 +303,17 @@ class Store:
 
     def _sentences(self) -> AbstractContextManager[None]:
         return sentences(self.name)
+
+
+def _look_at_file(path: Path) -> None:
+    """Refuse what is no SQLite file; opening it would already write into an empty one."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE))
+    except OSError as error:
+        raise UserError(f"There is no store at {path}: {error.strerror}.") from None
+    if head != _SQLITE:
+        raise UserError(f"{path} is no tinyldp store.")
 
 
 def _add_duplicates(connection: sa.Connection, duplicates: Counter[int]) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.errors import UserError
 from tinyldp.lanes.cable import Cable
 from tinyldp.lanes.interpreter import PipedProcess
 from tinyldp.lanes.unix import Unix
@@ -22,6 +21,8 @@ from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import Task, write_file
 
 HEAP = "64K"
+# In a file of readings; no reading of 31 bits is this.
+MISSING = -(1 << 31)
 SERIAL_DEVICES = 4
 MQTT_DEVICES = 2
 
@@ -64,7 +65,7 @@ main(*sys.argv[1:])
 
 @dataclass
 class Device:
-    """One device of the demo. readings: (steps,) int32, -1 where one is missing."""
+    """One device of the demo. readings: (steps,) int32, MISSING where one is."""
 
     number: int
     recording: str
@@ -86,7 +87,10 @@ class Device:
         """What its quantizer must make of the readings: (steps,) symbols."""
         quantizer = Quantizer(self.task)
         return np.array(
-            [quantizer.symbol(None if reading < 0 else int(reading)) for reading in self.readings],
+            [
+                quantizer.symbol(None if reading == MISSING else int(reading))
+                for reading in self.readings
+            ],
             dtype=np.int64,
         )
 
@@ -103,9 +107,7 @@ def make_devices(studies: Sequence[Study], recordings: list[Recording], steps: i
         again = number // len(recordings)
         start = min(again * steps // 2, max(0, len(recording.readings) - steps))
         part = recording.readings[start : start + steps]
-        if any(reading is not None and reading < 0 for reading in part):
-            raise UserError(f"{recording.name} has negative readings; the demo takes counts.")
-        readings = np.array([-1 if reading is None else reading for reading in part], "<i4")
+        readings = np.array([MISSING if reading is None else reading for reading in part], "<i4")
         task = tasks[number % len(tasks)]
         devices.append(
             Device(

@@ -4,7 +4,7 @@
     main(TASK, WORDS, READINGS, POOL, PSEUDONYM, mqtt, HOST:PORT)
 
 WORDS are random bytes, POOL is how many words to draw at once, READINGS 4-byte
-integers (-1 for a missing one). A recording can wait where a sensor cannot:
+integers (-2^31 for a missing one). A recording can wait where a sensor cannot:
 `patient`, the next reading is taken only when the outbox has room, so that a
 busy computer loses nothing.
 """
@@ -28,10 +28,8 @@ def open_link(kind, where, task, pseudonym, nonce):
     from tinyldp_device.links.mqtt import MQTTClient, MqttLink
 
     host, port = where.split(":")
-    name = hexlify(pseudonym)
-    topic = b"tinyldp/1/" + hexlify(task.id) + b"/" + name
-    client = MQTTClient(b"tinyldp-" + name, host, int(port))
-    return MqttLink(client, topic + b"/up", topic + b"/down", nonce, task.tick)
+    client = MQTTClient(hexlify(pseudonym), host, int(port))
+    return MqttLink(client, task, pseudonym, nonce)
 
 
 def main(task_path, words_path, readings_path, pool, pseudonym, kind, where, patient=True):
@@ -52,7 +50,7 @@ def main(task_path, words_path, readings_path, pool, pseudonym, kind, where, pat
             if playing and not readings.readinto(reading):
                 playing = False
                 agent.stop()
-            agent.tick(None if reading[0] < 0 else reading[0])
+            agent.tick(None if reading[0] == -(1 << 31) else reading[0])
         agent.service()
         due = ticks_add(due, task.tick)
         late = ticks_diff(ticks_ms(), due)

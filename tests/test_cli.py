@@ -1,0 +1,201 @@
+"""Every command, given what it cannot take: one sentence, a non-zero exit, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinyldp import cli
+from tinyldp.demo.broker import free_port
+from tinyldp.lanes import Cable
+
+STUDY = """\
+[study]
+name = "wear"
+[mechanism]
+name = "ranswitch"
+threshold = 1006633
+[privacy]
+k = 10
+[values]
+domain = 16
+[links]
+{links}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study with its Task beside it, and no link that exists."""
+    path = tmp_path / "wear.toml"
+    path.write_text(STUDY.format(links='serial = ["/dev/no-such-port"]'))
+    assert cli.main(["plan", str(path), "--json"]) == 0
+    return path
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must refuse its input; its one sentence, with these words in it."""
+    capsys.readouterr()
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.startswith(f"tinyldp {arguments[0]}: ")
+    assert captured.err.endswith(".\n")
+    for word in words:
+        assert word in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+def test_missing_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused([command, str(tmp_path / "nowhere")], capsys, "nowhere")
+
+
+@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+@pytest.mark.parametrize("content", [os.urandom(3000), b"", b"\x00", b"[study]\nname = 'x'\n"])
+def test_wrong_file_type(
+    command: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong"
+    path.write_bytes(content)
+    refused([command, str(path)], capsys, "wrong")
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+def test_folder_in_place_of_a_file(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused([command, str(tmp_path)], capsys)
+
+
+def test_plan_writes_what_collect_reads(
+    study: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    task = study.with_suffix(".task").read_bytes()
+    capsys.readouterr()
+    assert cli.main(["plan", str(study), "-o", str(tmp_path / "other.task"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["bytes"] == len(task) == len((tmp_path / "other.task").read_bytes())
+    assert bytes.fromhex(result["task_id"]) in task
+    refused(["plan", str(study), "-o", str(tmp_path / "no" / "folder")], capsys, "folder")
+
+
+def test_collect_needs_the_studys_own_task(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.write_text(study.read_text().replace("k = 10", "k = 9"))
+    refused(["collect", str(study)], capsys, "tinyldp plan")
+    damaged = bytearray(study.with_suffix(".task").read_bytes())
+    damaged[5] ^= 1
+    study.with_suffix(".task").write_bytes(damaged)
+    refused(["collect", str(study)], capsys, "damaged")
+    study.with_suffix(".task").unlink()
+    refused(["collect", str(study)], capsys, "wear.task")
+
+
+def test_collect_without_links(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.write_text(STUDY.format(links=""))
+    refused(["collect", str(study)], capsys, "[links]")
+
+
+def test_missing_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused(["collect", str(study)], capsys, "/dev/no-such-port")
+
+
+def test_busy_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        command = [sys.executable, "-m", "tinyldp", "collect", str(study)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as other:
+            assert other.stderr is not None
+            assert other.stderr.readline().startswith(b"Listening on")
+            try:
+                refused(["collect", str(study)], capsys, cable.host_end)
+            finally:
+                other.kill()
+
+
+def test_unreachable_broker(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    study.write_text(STUDY.format(links=f'mqtt = "{address}"'))
+    refused(["collect", str(study)], capsys, address)
+
+
+def test_collect_for_a_time(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        capsys.readouterr()
+        assert cli.main(["collect", str(study), "--seconds", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["streams"] == []
+    assert cli.main(["report", str(study.with_suffix(".db")), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["streams"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ("my.csv",)),
+        (b"", ("empty",)),
+        (b"1\n2\nx\n", ("line 3", "x")),
+        (b"1\n2.5\n", ("line 2",)),
+        (b"a,b\n1,2\n", ("value",)),
+        (bytes(range(256)), ("text",)),
+    ],
+)
+def test_unreadable_recording(
+    content: bytes | None,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "my.csv"
+    if content is not None:
+        path.write_bytes(content)
+    output = tmp_path / "out"
+    refused(["demo", "--recording", str(path), "--output", str(output)], capsys, *words)
+    assert not output.exists()
+
+
+def test_demo_spares_what_is_not_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my.csv").write_text("1\n2\n3\n")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    arguments = ["demo", "--recording", str(tmp_path / "my.csv"), "--output", str(tmp_path)]
+    refused(arguments, capsys, "something else")
+    assert (tmp_path / "thesis.txt").exists()
+    refused([*arguments[:-1], str(tmp_path / "thesis.txt")], capsys, "thesis.txt")
+
+
+@pytest.mark.parametrize("arguments", [[], ["nothing"], ["demo", "--steps", "0"], ["collect"]])
+def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: tinyldp" in capsys.readouterr().err
+
+
+def test_report_of_a_database_that_is_not_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sqlite3
+
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table songs (name text)")
+    refused(["report", str(path)], capsys, "other.db")
+
+
+def test_output_that_nobody_reads_is_no_traceback(study: Path) -> None:
+    process = subprocess.run(
+        f"{sys.executable} -m tinyldp plan {study} --json | true",
+        shell=True,
+        capture_output=True,
+        check=False,
+    )
+    assert process.stderr == b""
