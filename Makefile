@@ -34,7 +34,7 @@ clean:
 
 .venv/bin/python:
 	@sh .ci/system-packages venv "$(PYTHON)"
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/demo.ready: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[lanes]'

@@ -37,6 +37,7 @@ class Guarded(CPython):
 LANES[Guarded.name] = Guarded
 PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm")
 REQUIRED = [name for name in os.environ.get("TINYLDP_REQUIRE", "").split(",") if name]
+ALWAYS = ("cpython", "guarded")
 # What can be required; a name that is not here would require nothing, silently.
 KNOWN = (*LANES, "mosquitto")
 
@@ -79,7 +80,11 @@ def run_portable(lane: str, module: Path) -> Result:
         opened.install()
         files = [FIRMWARE_TESTS / "run_tests.py", PORTABLE / "helpers.py", module]
         opened.put({file.name: file.read_bytes() for file in files})
-        return opened.run("run_tests.py", module.stem, timeout=600)
+        try:
+            return opened.run("run_tests.py", module.stem, timeout=300)
+        except TimeoutError as error:
+            # As a result, so that one that hangs is not waited for again by its every test.
+            return Result(-1, b"", str(error).encode())
 
 
 class PortableError(Exception):
@@ -122,16 +127,22 @@ class PortableModule(pytest.File):
     """A test module written for MicroPython, times the lanes."""
 
     def collect(self) -> Iterator[PortableItem]:
-        for node in ast.parse(self.path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                for lane in PORTABLE_LANES:
-                    yield PortableItem.from_parent(
-                        self,
-                        name=f"{node.name}[{lane}]",
-                        lane=lane,
-                        test=node.name,
-                        line=node.lineno - 1,
-                    )
+        nodes = [
+            node
+            for node in ast.parse(self.path.read_text()).body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        ]
+        if not nodes:
+            raise self.CollectError(f"{self.path} has no test.")
+        for node in nodes:
+            for lane in PORTABLE_LANES:
+                yield PortableItem.from_parent(
+                    self,
+                    name=f"{node.name}[{lane}]",
+                    lane=lane,
+                    test=node.name,
+                    line=node.lineno - 1,
+                )
 
 
 def pytest_pycollect_makemodule(
@@ -143,16 +154,29 @@ def pytest_pycollect_makemodule(
 
 
 TALLY: dict[str, Counter[str]] = {}
+SKIPPED: list[str] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped:
+        SKIPPED.append(report.nodeid)
     if report.when == "call" or report.outcome != "passed":
         for key, lane in report.user_properties:
             if key == "lane":
                 TALLY.setdefault(str(lane), Counter())[report.outcome] += 1
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where everything is required, no test may be skipped for any other reason either."""
+    if SKIPPED and set(KNOWN) <= {*REQUIRED, *ALWAYS}:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if SKIPPED and set(KNOWN) <= {*REQUIRED, *ALWAYS}:
+        terminalreporter.section("skipped, which fails where everything is required")
+        for name in SKIPPED:
+            terminalreporter.write_line(name)
     if not TALLY:
         return
     terminalreporter.section("lanes")

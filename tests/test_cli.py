@@ -197,5 +197,6 @@ def test_output_that_nobody_reads_is_no_traceback(study: Path) -> None:
         shell=True,
         capture_output=True,
         check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert process.stderr == b""

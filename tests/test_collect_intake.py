@@ -271,3 +271,24 @@ def test_random_order_is_counted_exactly(host):
             received, lost, duplicates, missing = host.counts()
             assert (received, duplicates) == (len(sent), copies)
             assert received + lost + missing == made
+
+
+def test_a_boot_that_its_link_has_forgotten_within_the_batch(host):
+    """More boots on one link than it remembers, one of which goes on: nothing breaks or is lost."""
+    others = [hello(TASK, bytes([n]) * 8, bytes([n]) * 8) for n in range(20, 28)]
+    acks = host.take(hello(TASK, ANNA, FIRST), frame(0), frame(0), *others, frame(1))
+    assert (USB, ack(FIRST, 0, True)) in acks
+    assert host.counts() == (1, 0, 1, 0)
+    assert host.take(hello(TASK, ANNA, FIRST), frame(1)) == [(USB, ack(FIRST, 2))]
+    assert host.counts() == (2, 0, 1, 0)
+
+
+def test_a_restarted_host_takes_what_a_broker_has_kept(host):
+    """Frames that waited in a broker come before any hello, and come only once."""
+    host.take(hello(TASK, ANNA, FIRST), frame(0), link=WIFI)
+    host.restart()
+    assert host.take(frame(1), frame(2), link=WIFI) == [(WIFI, ack(FIRST, 3))]
+    assert host.counts() == (3, 0, 0, 0)
+    # On a serial line nothing says whose they are.
+    host.restart()
+    assert host.take(frame(3)) == [(USB, ack(FIRST, 0, True))]

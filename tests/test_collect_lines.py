@@ -91,6 +91,9 @@ class Running:
         except BaseException as error:
             self.error = error
 
+    def news(self):
+        return [sentence for snapshot in list(self.snapshots) for sentence in snapshot.news]
+
     def __enter__(self):
         self._thread.start()
         return self
@@ -214,7 +217,7 @@ def test_broker_killed_with_its_queue(tmp_path, broker):
             assert check_stream(host.store, stream, released(task, seed, values)) == 0
             assert (stream.received, stream.lost) == (200, 0)
         assert host.store.alarms() == []
-        notes = host.collector.snapshot().notes
+        notes = host.news()
         assert any("is gone" in note for note in notes)
         assert any("is back" in note for note in notes)
 
@@ -315,8 +318,8 @@ def test_a_port_that_vanishes_is_reported_and_tried_again(tmp_path):
         name.unlink()
         name.symlink_to(second.path)
         first.close()
-        wait_until(lambda: len(host.collector.snapshot().notes) == 2)
-        gone, back = host.collector.snapshot().notes
+        wait_until(lambda: len(host.news()) == 2)
+        gone, back = host.news()
         assert gone == f"Serial port {name} is gone; it is tried again."
         assert back == f"Serial port {name} is back."
         os.write(second.device, framed(release(b"nonce  1", 0, b"\1\2")))

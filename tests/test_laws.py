@@ -35,8 +35,8 @@ def make_task(mechanism: int, k: int, q: float, window: int | None = None) -> Ta
     )
 
 
-def law_of(task: Task, extent: int | None = None) -> Law:
-    law = displacement_law(task, extent)
+def law_of(task: Task) -> Law:
+    law = displacement_law(task)
     assert law is not None
     return law
 
@@ -137,15 +137,6 @@ def test_staswitch_beyond_the_solved_chain() -> None:
     task = make_task(STASWITCH, 10, 0.05)
     assert displacement_law(task) is None
     assert "k is 10" in why_no_law(task)
-
-
-def test_extent_cuts_and_says_what_is_left() -> None:
-    whole = law_of(make_task(RANSWITCH, 6, 0.1))
-    cut = law_of(make_task(RANSWITCH, 6, 0.1), extent=8)
-    assert list(cut.offsets) == list(range(-5, 9))
-    assert cut.tail == pytest.approx(whole.probabilities[14:].sum(), abs=1e-11)
-    assert cut.tail > 0.001
-    assert cut.mean_absolute == whole.mean_absolute
 
 
 def test_laws_cannot_be_changed_by_a_caller() -> None:

@@ -14,7 +14,7 @@ A link offers
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.outbox import Outbox
 from tinyldp_device.quantize import Quantizer
-from tinyldp_device.switch import RanSwitch, StaSwitch
+from tinyldp_device.switch import make_switch
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import (
@@ -33,7 +33,6 @@ from tinyldp_protocol.messages import (
     put_release,
     put_status,
 )
-from tinyldp_protocol.task import STASWITCH
 
 SOFTWARE = b"\x00\x01\x00"
 _MESSAGES_A_TICK = 4
@@ -57,15 +56,11 @@ class Agent:
         self._pseudonym = pseudonym
         self._nonce = bytes(entropy.nonce[:4])
         self._quantizer = Quantizer(task)
-        if task.mechanism == STASWITCH:
-            self._mechanism = StaSwitch(task, entropy)
-        else:
-            self._mechanism = RanSwitch(task, entropy)
+        self._mechanism = make_switch(task, entropy)
         self._stopping = False
 
         self._wide = task.width == 2
         self._bytes = task.batch * task.width
-        self._at = 0
         self._release = self._message(self._put_release)
         end = len(self._release) - TAIL
         self._values_at = end - self._bytes
@@ -245,13 +240,20 @@ def run(agent, period, sample, clock):
     sample() gives the reading latched for this step; when it raises
     StopIteration the segment ends. When it raises anything else, or its step
     was slept through, the reading is missing and the frame leaves as always.
+
+    What a step has released leaves at the start of the next one, so that the
+    time which sample() takes shows nowhere, as long as it is less than the
+    period: a sample() that may take longer would tell so by a late frame.
     """
     due = clock.ticks_ms()
     ended = False
-    while not agent.idle():
+    while True:
         late = clock.ticks_diff(clock.ticks_ms(), due)
         if late < 0:
             clock.sleep_ms(-late)
+        agent.service()
+        if agent.idle():
+            return
         reading = None
         if late < period and not ended:
             try:
@@ -262,5 +264,4 @@ def run(agent, period, sample, clock):
             except Exception:
                 pass
         agent.tick(reading)
-        agent.service()
         due = clock.ticks_add(due, period)

@@ -1,7 +1,7 @@
 """The only place that draws randomness.
 
 A source has `quality` (messages.TEST, OS or HARDWARE) and fill(buf), which
-overwrites the whole bytearray buf with fresh bytes or raises OSError. A word is
+overwrites the whole bytearray buf with fresh bytes or raises. A word is
 3 bytes, little-endian: uniform in [0, 2^24).
 
 Entropy keeps a pool of words, so that the per-sample path only takes from
@@ -55,7 +55,9 @@ class Entropy:
         self.quality = source.quality
         if self.quality == TEST and not allow_test:
             raise EntropyError("test source")
-        self.failed = False
+        if words < 1:
+            raise ValueError("the pool needs words")
+        self._failed = ""
         self._source = source
         self._last = -1
         self._run = 0
@@ -85,19 +87,18 @@ class Entropy:
             self._at = 0
 
     def _fail(self, reason):
-        self.failed = True
+        self._failed = reason
         self._at = len(self._pool)
         raise EntropyError(reason)
 
     def _fill(self, buf):
         """Fill buf from the source and put every byte through the two running tests."""
-        if self.failed:
-            raise EntropyError("missing")
+        if self._failed:
+            raise EntropyError(self._failed)
         try:
             self._source.fill(buf)
-        except OSError:
-            self.failed = True
-            raise EntropyError("missing")
+        except Exception:
+            self._fail("missing")
         last = self._last
         run = self._run
         first = self._first

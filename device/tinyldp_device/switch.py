@@ -13,6 +13,8 @@ stream; any other rule would weaken the guarantee.
 
 from array import array
 
+from tinyldp_protocol.task import RANSWITCH, STASWITCH
+
 
 class RanSwitch:
     """A switching buffer of task.window slots.
@@ -78,9 +80,8 @@ class RanSwitch:
                 other -= self._window
             if late is not None:
                 late[other] = late[at] + ahead
-            ahead = slots[other]
-            slots[other] = out
-            out = ahead
+            out = slots[other]
+            slots[other] = slots[at]
         if late is not None:
             late[at] = 0
         return out
@@ -96,3 +97,12 @@ class StaSwitch(RanSwitch):
     def __init__(self, task, entropy):
         RanSwitch.__init__(self, task, entropy)
         self._late = array("B" if task.window <= 256 else "H", [0] * task.window)
+
+
+def make_switch(task, entropy):
+    """The mechanism that the Task names."""
+    if task.mechanism == RANSWITCH:
+        return RanSwitch(task, entropy)
+    if task.mechanism == STASWITCH:
+        return StaSwitch(task, entropy)
+    raise ValueError("no switching mechanism")

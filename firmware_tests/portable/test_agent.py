@@ -332,18 +332,27 @@ class Clock:
 
 
 class Host(FakeLink):
-    """Acknowledges everything at once."""
+    """Acknowledges everything at once, and notes when each release left."""
+
+    def __init__(self, clock):
+        FakeLink.__init__(self)
+        self.clock = clock
+        self.moments = []
 
     def write(self, frame):
         for message in decode(bytes(frame))[0]:
             if m.check(message, len(message), 1) == m.RELEASE:
+                self.moments.append(self.clock.now)
                 self.incoming.append(ack(m.get_word(message, m.SEQUENCE_AT) + 1))
         return FakeLink.write(self, frame)
 
 
 def segment(samples, clock, **changed):
-    """Play a whole segment; each sample is a value, an exception, or (value, ms it takes)."""
-    link = Host()
+    """Play a whole segment; each sample is a value, an exception, or (value, ms it takes).
+
+    Gives the released values, and the moments when they left.
+    """
+    link = Host(clock)
     agent = Agent(make_task(beacon=1, **changed), Words(NO_SWITCHES), link, PSEUDONYM)
     waiting = list(samples)
 
@@ -359,23 +368,29 @@ def segment(samples, clock, **changed):
         return value
 
     agent_module.run(agent, 100, sample, clock)
-    return [values[0] for _, values in releases(link.take())]
+    return [values[0] for _, values in releases(link.take())], link.moments
 
 
 def test_a_segment_in_real_time():
     for start in (0, 0x3FFFFFFF - 350):
         clock = Clock(start)
-        assert segment([5, 6, 7, 8], clock) == [5, 6, 7, 8]
+        assert segment([5, 6, 7, 8], clock)[0] == [5, 6, 7, 8]
         # 4 samples, 1 tick in which they end, 2 more values, 1 tick that ends, 3 farewells.
         assert 700 <= clock.now - start <= 1500
 
 
 def test_a_sample_that_fails_is_missing():
     for error in (ValueError("x"), OSError(5), MemoryError(), RuntimeError()):
-        assert segment([5, error, 7, 8], Clock(), missing=99) == [5, 99, 7, 8]
+        assert segment([5, error, 7, 8], Clock(), missing=99)[0] == [5, 99, 7, 8]
 
 
 def test_steps_that_were_slept_through_are_missing():
     # The first sample takes 250 ms: the next two steps come at once, without a reading
     # where their whole period has passed.
-    assert segment([(5, 250), 6, 7], Clock(), missing=99) == [5, 99, 6, 7]
+    assert segment([(5, 250), 6, 7], Clock(), missing=99)[0] == [5, 99, 6, 7]
+
+
+def test_the_time_that_a_sample_takes_shows_nowhere():
+    quick = segment([5, 6, 7, 8, 9], Clock())
+    assert quick[1] == [300, 400, 500, 600, 700]
+    assert segment([5, (6, 30), (7, 99), (8, 1), 9], Clock()) == quick

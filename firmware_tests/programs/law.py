@@ -8,15 +8,15 @@ import json
 import sys
 
 from tinyldp_device.entropy import Entropy, Urandom
-from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import STASWITCH, read_file
+from tinyldp_device.switch import make_switch
+from tinyldp_protocol.task import read_file
 
 
 def main(path, steps, spacing):
     with open(path, "rb") as file:
         task = read_file(file.read())
     entropy = Entropy(Urandom(), 256)
-    mechanism = (StaSwitch if task.mechanism == STASWITCH else RanSwitch)(task, entropy)
+    mechanism = make_switch(task, entropy)
     seen = {}
     latest = 0
     for i in range(steps):

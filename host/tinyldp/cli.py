@@ -20,7 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        return options.command(options)
+        code = options.command(options)
+        # Here, and not at the interpreter's end, where nobody would catch what it raises.
+        sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"tinyldp {options.name}: {error}", file=sys.stderr)
         return 2
@@ -101,21 +104,14 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from tinyldp.study import load_study
-    from tinyldp_protocol.task import write_file
+    from tinyldp.planning import plan
 
-    task = load_study(options.study).task()
-    data = write_file(task)
-    path = options.output or options.study.with_suffix(".task")
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
-    result = {"task_id": task.id.hex(), "task": str(path), "bytes": len(data)}
+    task, path = plan(options.study, options.output)
+    result = {"task_id": task.id.hex(), "task": str(path), "bytes": path.stat().st_size}
     if options.json:
         _print_json(result)
     else:
-        print(f"Task {task.id.hex()} ({len(data)} bytes) written to {path}, uncertified.")
+        print(f"Task {result['task_id']} ({result['bytes']} bytes) written to {path}, uncertified.")
     return 0
 
 

@@ -30,7 +30,6 @@ class Law:
     probabilities: (n,) floats; probabilities[i] belongs to offsets[i].
     mean_absolute: E|displacement| in steps, of the whole law.
     tail: probability outside the offsets.
-    exact: whether only rounding and the tail separate it from the true law.
     method: how it was obtained, in words.
     """
 
@@ -38,30 +37,21 @@ class Law:
     probabilities: npt.NDArray[np.float64]
     mean_absolute: float
     tail: float
-    exact: bool
     method: str
 
 
-def displacement_law(task: Task, extent: int | None = None) -> Law | None:
+def displacement_law(task: Task) -> Law | None:
     """The law of the displacement under this Task, or None when no exact one is at hand.
 
-    None only for StaSwitch with k above STASWITCH_MAX_K. Without `extent`, the
-    offsets go on until less than TAIL is left; with it, they end at -extent and
-    extent at the latest.
+    None only for StaSwitch with k above STASWITCH_MAX_K. The offsets go on until
+    less than TAIL is left.
     Source: Stateful Switch, with the tail that the paper's formula lacks.
     """
     if task.mechanism == RANSWITCH:
-        law = _ranswitch(task.window, task.thresholds[0])
-    elif task.k <= STASWITCH_MAX_K:
-        law = _staswitch(task.window, task.thresholds[0])
-    else:
-        return None
-    if extent is None:
-        return law
-    inside = np.abs(law.offsets) <= extent
-    probabilities = law.probabilities[inside]
-    tail = max(0.0, law.tail + float(law.probabilities[~inside].sum()))
-    return Law(law.offsets[inside], probabilities, law.mean_absolute, tail, law.exact, law.method)
+        return _ranswitch(task.window, task.thresholds[0])
+    if task.k <= STASWITCH_MAX_K:
+        return _staswitch(task.window, task.thresholds[0])
+    return None
 
 
 def why_no_law(task: Task) -> str:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from tinyldp.collect.collector import Snapshot
-from tinyldp.lanes.lane import Stoppable
+from tinyldp.collect.collector import DeviceProgress, Snapshot
+from tinyldp.stoppable import Stoppable
 
 _SECONDS = 2.0
 
@@ -51,28 +51,37 @@ class Progress(Stoppable):
         """Show a collector's snapshot; several collectors may take turns."""
         with self._lock:
             if self._title:
-                print(self._title, file=sys.stderr, flush=True)
+                self._print(self._title)
                 self._title = ""
+            for sentence in snapshot.news:
+                self._print(sentence)
             for device in snapshot.devices:
                 self._received[device.pseudonym] = device.received
                 if self._bars is not None:
-                    self._bar(self._bars, device.pseudonym, device.link, device.received)
+                    self._bar(self._bars, device)
             if self._bars is None and time.monotonic() >= self._next:
                 self._next = time.monotonic() + _SECONDS
                 self._line()
 
-    def _bar(self, bars: Bars, pseudonym: str, link: str, received: int) -> None:
-        if pseudonym not in self._rows:
-            self._rows[pseudonym] = bars.add_task(
-                f"{pseudonym} on {link}", total=self._expected.get(pseudonym)
+    def received(self) -> int:
+        """Frames received so far, from all devices."""
+        with self._lock:
+            return sum(self._received.values())
+
+    def _bar(self, bars: Bars, device: DeviceProgress) -> None:
+        if device.pseudonym not in self._rows:
+            self._rows[device.pseudonym] = bars.add_task(
+                f"{device.pseudonym} on {device.link}", total=self._expected.get(device.pseudonym)
             )
-        bars.update(self._rows[pseudonym], completed=received)
+        bars.update(self._rows[device.pseudonym], completed=device.received)
+
+    def _print(self, sentence: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(sentence, markup=False, highlight=False)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
 
     def _line(self) -> None:
         received = sum(self._received.values())
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
-        print(
-            f"{len(self._received)} devices heard, {received:,}{total} frames received",
-            file=sys.stderr,
-            flush=True,
-        )
+        self._print(f"{len(self._received)} devices heard, {received:,}{total} frames received")

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from tinyldp.errors import UserError
 from tinyldp_device.entropy import Entropy, EntropyError, Replay
-from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import SCALE, STASWITCH, Task
+from tinyldp_device.switch import make_switch
+from tinyldp_protocol.task import SCALE, Task
 
 # Words in a device's pool. The start-up test throws whole pools away, so the same
 # bytes give other words with another pool.
@@ -67,7 +67,7 @@ def replay(
     released: list[int] = []
     try:
         entropy = Entropy(Replay(source), pool, allow_test=True)
-        mechanism = (StaSwitch if task.mechanism == STASWITCH else RanSwitch)(task, entropy)
+        mechanism = make_switch(task, entropy)
         for symbol in symbols:
             out = mechanism.step(int(symbol))
             if out is not None:

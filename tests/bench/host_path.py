@@ -1,4 +1,4 @@
-"""Frames a (processor) second on the host, as a fraction of bare cbor2.loads on the same messages."""
+"""Frames a second on the host, as a fraction of bare cbor2.loads on the same messages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _chunks(line: bytes) -> Iterator[bytes]:
 
 
 def _timed(work: Callable[[], None]) -> float:
-    # Of the processor, waiting for the kernel's work included: other programs hardly matter.
+    # Of the processor, in this process and in the kernel for it: other programs hardly matter.
     start = time.process_time()
     work()
     return time.process_time() - start

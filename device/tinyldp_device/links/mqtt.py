@@ -11,14 +11,18 @@ the host's ack does.
 
 import socket
 from binascii import hexlify
+from errno import EAGAIN, ETIMEDOUT
 
 try:
-    from time import ticks_diff, ticks_ms  # type: ignore
+    from time import ticks_add, ticks_diff, ticks_ms  # type: ignore
 except ImportError:
     from time import monotonic  # type: ignore
 
     def ticks_ms():
         return int(monotonic() * 1000) & 0x3FFFFFFF
+
+    def ticks_add(a, b):
+        return a + b & 0x3FFFFFFF
 
     def ticks_diff(a, b):
         return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000
@@ -56,7 +60,7 @@ class MQTTClient:
         self._client_id = client_id
         self._server = server
         self._port = port
-        self._keepalive = keepalive
+        self.keepalive = keepalive
         self._timeout = timeout * 1000
         self._body = bytearray(size)
         self._sock = None
@@ -93,7 +97,7 @@ class MQTTClient:
         self._send(
             0x10,
             b"\x00\x04MQTT\x04"
-            + bytes((flags, self._keepalive >> 8, self._keepalive & 255))
+            + bytes((flags, self.keepalive >> 8, self.keepalive & 255))
             + _string(self._client_id),
         )
         self._wait(_CONNACK, None)
@@ -222,8 +226,8 @@ class MQTTClient:
             self._sock.settimeout(wait / 1000)
             self._chunk = self._sock.recv(_CHUNK)
         except OSError as error:
-            # EAGAIN, ETIMEDOUT, and CPython's own timeout: nothing there yet.
-            if error.errno not in (11, 110, 116, 119, None):
+            # None is CPython's own timeout: nothing there yet.
+            if error.errno not in (EAGAIN, ETIMEDOUT, None):
                 self.close()
                 raise
             return
@@ -290,13 +294,15 @@ class MqttLink:
     """client: an MQTTClient, or any with umqtt's methods, set to this device's name.
 
     pseudonym: 8 bytes. nonce: the boot nonce, whose bytes spread the reconnects
-    of a fleet (they are no secret and never noise). keepalive: the client's, in
-    seconds. most: the longest pause between two attempts to connect, in seconds.
-    receive() is called once in each of the Task's ticks.
+    of a fleet (they are no secret and never noise). most: the longest pause
+    between two attempts to connect, in seconds. The client's keepalive, in
+    seconds, must span three of the Task's ticks, or be 0: ValueError.
     reconnects, dropped: how often the link was lost; messages too large or too many.
     """
 
-    def __init__(self, client, task, pseudonym, nonce, keepalive=60, most=60):
+    def __init__(self, client, task, pseudonym, nonce, most=60):
+        if client.keepalive and client.keepalive * 1000 < 3 * task.tick:
+            raise ValueError("keepalive is shorter than three ticks")
         self.inbox = None
         self.connected = False
         self.reconnects = 0
@@ -306,16 +312,14 @@ class MqttLink:
         self._up = topic + b"/up"
         self._down = topic + b"/down"
         self._nonce = nonce
-        self._ticks_a_second = max(1, 1000 // task.tick)
-        self._keepalive = keepalive
         self._most = most
         self._inboxes = [bytearray(_INBOX) for _ in range(_INBOXES)]
         self._sizes = [0] * _INBOXES
         self._first = 0
         self._waiting = 0
         self._failures = 0
-        self._until_connect = 0
-        self._until_ping = 0
+        # When to connect, or while connected to ping; in ticks_ms.
+        self._due = ticks_ms()
         client.set_callback(self._message)
 
     def encoder(self, message, same, counted):
@@ -349,9 +353,9 @@ class MqttLink:
         return self._sizes[first]
 
     def _poll(self):
+        due = ticks_diff(ticks_ms(), self._due) >= 0
         if not self.connected:
-            self._until_connect -= 1
-            if self._until_connect > 0:
+            if not due:
                 return
             self._client.connect(False)
             self._client.subscribe(self._down, 1)
@@ -359,22 +363,22 @@ class MqttLink:
             self._failures = 0
             self._delay_ping()
         self._client.check_msg()
-        self._until_ping -= 1
-        if self._until_ping <= 0 and self._keepalive:
+        if due and self._client.keepalive:
             self._client.ping()
             self._delay_ping()
 
     def _delay_ping(self):
-        self._until_ping = self._keepalive * self._ticks_a_second // 2
+        """Keep-alive counts from the last packet sent; a third of it leaves room for a tick."""
+        self._due = ticks_add(ticks_ms(), self._client.keepalive * 1000 // 3)
 
     def _lost(self):
         """Try again after 1, 2, 4, ... seconds, at most `most`, less up to a half."""
         if self.connected:
             self.reconnects += 1
         self.connected = False
-        delay = min(self._most, 1 << min(self._failures, 12)) * self._ticks_a_second
+        delay = min(self._most, 1 << min(self._failures, 12)) * 1000
         jitter = self._nonce[self._failures % len(self._nonce)]
-        self._until_connect = delay - (delay * jitter >> 9)
+        self._due = ticks_add(ticks_ms(), delay - (delay * jitter >> 9))
         self._failures += 1
 
     def _message(self, topic, message):

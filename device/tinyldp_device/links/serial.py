@@ -13,7 +13,8 @@ _CHUNK = 48
 class SerialLink:
     """port: write(buf) and readinto(buf), neither of which waits.
 
-    Both give the number of bytes, or None for none. inbox: the last message.
+    Both give the number of bytes, or None for none; a port that raises OSError
+    (unplugged) counts as none, and is tried again. inbox: the last message.
     """
 
     def __init__(self, port):
@@ -29,12 +30,18 @@ class SerialLink:
 
     def write(self, frame):
         """True when the whole frame went out; a torn one is left to the CRC."""
-        return self._port.write(frame) == len(frame)
+        try:
+            return self._port.write(frame) == len(frame)
+        except OSError:
+            return False
 
     def receive(self):
         """Bytes of the next message, now in inbox, or 0; reads at most one chunk."""
         if self._at == self._end:
             self._at = 0
-            self._end = self._port.readinto(self._chunk) or 0
+            try:
+                self._end = self._port.readinto(self._chunk) or 0
+            except OSError:
+                self._end = 0
         self._at = self._decoder.feed(self._chunk, self._at, self._end)
         return self._decoder.length

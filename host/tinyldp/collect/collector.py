@@ -6,14 +6,13 @@ batches and lets the acks leave only then.
 
 import queue
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinyldp.collect.intake import Boot, Intake
+from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
-from tinyldp.collect.records import Stream
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
@@ -24,34 +23,31 @@ _GATHER = 0.01
 _IDLE = 0.05
 _PROGRESS = 0.2
 _QUEUE = 512
-_NOTES = 100
+_NEWS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgress:
-    """One boot that this run has heard of; pseudonym and nonce in hexadecimal."""
+    """One boot that this run has heard of; pseudonym in hexadecimal."""
 
     pseudonym: str
-    nonce: str
     link: str
     received: int
     lost: int
-    duplicates: int
-    missing: int
-    health: int | None
-    count: int | None
     ended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How the collecting stands. rejections: in this run, by (link, name);
-    alarms: of this run, in words; notes: what befell the links, newest last."""
+    """How the collecting stands.
+
+    rejected: messages refused in this run; news: what befell the links, and
+    alarms, since the last snapshot, in sentences.
+    """
 
     devices: list[DeviceProgress]
-    rejections: dict[tuple[str, str], int]
-    alarms: list[str]
-    notes: list[str]
+    rejected: int
+    news: list[str]
 
 
 class Collector:
@@ -73,23 +69,24 @@ class Collector:
         self._store = store
         self._intake = Intake(task, store)
         self._inbound: Inbound = queue.Queue(_QUEUE)
-        self._notes: deque[str] = deque(maxlen=_NOTES)
+        # Links' threads put sentences in, snapshots take them out.
+        self._news: deque[str] = deque(maxlen=_NEWS)
         self._lines: dict[str, Line] = {}
         for path in serial:
             if path in self._lines:
                 raise UserError(f"The serial port {path} is named twice.")
-            self._lines[path] = SerialLine(path, self._inbound, self._note)
+            self._lines[path] = SerialLine(path, self._inbound, self._news.append)
         if mqtt is not None:
             name = mqtt_client_id or client_id(task.id, str(Path(store.name).absolute()))
-            self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._note)
-        self._ended = {stream.boot for stream in store.streams() if _over(stream, task)}
-        self._rejections: Counter[tuple[str, str]] = Counter()
-        self._alarms: dict[tuple[str, str], str] = {}
+            self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._news.append)
+        self._ended = store.ended(task)
+        self._rejected = 0
+        self._alarms: set[tuple[str, str]] = set()
 
     def run(
         self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None = None
     ) -> None:
-        """Collect until stop() is true, or Ctrl-C; what has come by then is stored.
+        """Collect until stop() is true, or Ctrl-C; what was acknowledged is stored.
 
         progress: called with a Snapshot a few times a second, and at the end.
         Raises UserError when a port or the broker can't be opened at the start,
@@ -107,12 +104,7 @@ class Collector:
             for line in opened:
                 line.close()
         if progress is not None:
-            progress(self.snapshot())
-
-    def snapshot(self) -> Snapshot:
-        devices = [self._progress(boot) for boot in self._intake.boots()]
-        alarms = [f"{name}: {detail}" for (name, _), detail in self._alarms.items()]
-        return Snapshot(devices, dict(self._rejections), alarms, list(self._notes))
+            progress(self._snapshot())
 
     def ended(self) -> int:
         """Boots whose segment is over and whose frames are all received or lost."""
@@ -127,7 +119,7 @@ class Collector:
             self._gather(0 if stopped else _IDLE)
             self._commit()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
-                progress(self.snapshot())
+                progress(self._snapshot())
                 shown = time.monotonic()
 
     def _gather(self, idle: float) -> None:
@@ -154,8 +146,11 @@ class Collector:
             batch = self._intake.batch(_now())
             outcome = self._store.commit(batch)
             acks = self._intake.committed(outcome)
-            self._rejections += batch.rejections + outcome.rejections
-            self._alarms |= batch.alarms | outcome.alarms()
+            self._rejected += (batch.rejections + outcome.rejections).total()
+            for key, detail in (batch.alarms | outcome.alarms()).items():
+                if key not in self._alarms:
+                    self._alarms.add(key)
+                    self._news.append(f"ALARM {key[0]}: {detail}.")
             for state in batch.boots:
                 if state.over(self._task.batch):
                     self._ended.add(state.boot)
@@ -164,26 +159,19 @@ class Collector:
         for line in self._lines.values():
             line.committed()
 
-    def _progress(self, boot: Boot) -> DeviceProgress:
-        return DeviceProgress(
-            boot.device.pseudonym.hex(),
-            boot.nonce.hex(),
-            boot.link.name,
-            boot.received,
-            boot.lost,
-            boot.duplicates,
-            boot.missing(self._task.batch),
-            boot.health,
-            boot.count,
-            boot.state().over(self._task.batch),
-        )
-
-    def _note(self, sentence: str) -> None:
-        self._notes.append(sentence)
-
-
-def _over(stream: Stream, task: Task) -> bool:
-    return stream.task_id == task.id.hex() and bool(stream.health) and stream.missing == 0
+    def _snapshot(self) -> Snapshot:
+        news = [self._news.popleft() for _ in range(len(self._news))]
+        devices = [
+            DeviceProgress(
+                boot.device.pseudonym.hex(),
+                boot.link.name,
+                boot.received,
+                boot.lost,
+                boot.state().over(self._task.batch),
+            )
+            for boot in self._intake.boots()
+        ]
+        return Snapshot(devices, self._rejected, news)
 
 
 def _now() -> int:

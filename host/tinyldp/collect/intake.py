@@ -138,7 +138,9 @@ class Intake:
         self._boots: WeakValueDictionary[tuple[bytes, bytes], Boot] = WeakValueDictionary()
         self._devices: WeakValueDictionary[bytes, Device] = WeakValueDictionary()
         self._batch = Batch(0)
+        # Since the last commit: whom to answer, and whose state has changed.
         self._heard: dict[tuple[Link, bytes], Boot | None] = {}
+        self._touched: dict[int, Boot] = {}
 
     def boots(self) -> list[Boot]:
         """The boots that this run knows."""
@@ -194,30 +196,30 @@ class Intake:
                 self._two_links(link, boot.device, now)
         batch = self._batch
         batch.at = now
-        known = {boot.id: boot for boot in self._heard.values() if boot is not None}
-        batch.boots = [boot.state() for boot in known.values()]
+        batch.boots = [boot.state() for boot in self._touched.values()]
         self._batch = Batch(now)
         return batch
 
     def committed(self, outcome: Outcome) -> list[tuple[Link, bytes]]:
         """After the batch is committed: the acks that leave now."""
-        known = {boot.id: boot for boot in self._heard.values() if boot is not None}
         for boot_id, n in outcome.late.items():
-            known[boot_id].received += n
+            self._touched[boot_id].received += n
         for boot_id, n in outcome.duplicates.items():
-            known[boot_id].duplicates += n
+            self._touched[boot_id].duplicates += n
         acks = []
         for (link, nonce), boot in self._heard.items():
             wanted = 0 if boot is None else min(boot.wanted, COUNTER_MAX)
             acks.append((link, _ack(nonce, wanted, boot is None)))
         self._heard = {}
+        self._touched = {}
         return acks
 
     def _known(
         self, link: Link, boots: dict[bytes, Boot | None], nonce: bytes, now: int
     ) -> Boot | None:
         """The boot whose frames these are, or None: then its message is not taken."""
-        if nonce not in boots and link.task is not None and link.pseudonym is not None:
+        asked = (link, nonce) in self._heard
+        if nonce not in boots and link.task and link.pseudonym and not asked:
             # A broker has kept these for a host that was away, and will not bring them again.
             hello = self._memory.find(link.task, link.pseudonym, nonce)
             if hello is not None:
@@ -231,8 +233,12 @@ class Intake:
         if boot is None:
             self.reject(link.name, "unknown task")
         else:
-            self._heard[link, nonce] = boot
+            self._hear(link, nonce, boot)
         return boot
+
+    def _hear(self, link: Link, nonce: bytes, boot: Boot) -> None:
+        self._heard[link, nonce] = boot
+        self._touched[boot.id] = boot
 
     def _rare(self, link: Link, message: bytes, now: int) -> None:
         try:
@@ -260,7 +266,7 @@ class Intake:
         if boot is None:
             boot = self._recalled(hello, link, now)
         self._remember(link, nonce, boot)
-        self._heard[link, nonce] = boot
+        self._hear(link, nonce, boot)
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)

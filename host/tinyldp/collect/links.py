@@ -117,6 +117,7 @@ class SerialLine:
         pass
 
     def close(self) -> None:
+        """Stop, after what is still to be sent: a device may wait for its last ack."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(5)
@@ -151,10 +152,12 @@ class SerialLine:
         self._report(f"Serial port {self.name} is back.")
 
     def _write(self) -> None:
-        while not self._stopping.is_set():
+        while True:
             try:
                 frame = self._outgoing.get(timeout=_WAIT)
             except queue.Empty:
+                if self._stopping.is_set():
+                    return
                 continue
             port = self._port
             try:
@@ -275,7 +278,7 @@ class MqttLine:
     def _disconnected(
         self, _client: mqtt.Client, _userdata: Any, _flags: Any, _reason: Any, _properties: Any
     ) -> None:
-        if not self._stopping.is_set() and not self._refusal:
+        if self._answered.is_set() and not self._stopping.is_set():
             self._report(f"The MQTT broker {self._broker} is gone; it is tried again.")
 
     def _message(self, _client: mqtt.Client, _userdata: Any, message: mqtt.MQTTMessage) -> None:

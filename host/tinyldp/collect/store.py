@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from tinyldp.collect.decoding import Hello
-from tinyldp.collect.records import Batch, Frame, Known, Outcome, Stream, frames_made
+from tinyldp.collect.records import Batch, BootState, Frame, Known, Outcome, Stream, frames_made
 from tinyldp.collect.schema import (
     ALARMS,
     BOOT_STATE,
@@ -37,8 +37,9 @@ from tinyldp.collect.schema import (
     table_names,
 )
 from tinyldp.errors import UserError
+from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.messages import RUNNING
-from tinyldp_protocol.task import Task, read_file, write_file
+from tinyldp_protocol.task import Task, TaskError, read_file, write_file
 
 # Values of one stream that are put in memory at once; more is no real device.
 MOST_VALUES = 1 << 27
@@ -201,6 +202,14 @@ class Store:
 
     # Reading
 
+    def ended(self, task: Task) -> set[int]:
+        """Boots of this Task that have ended and whose frames are all here or lost."""
+        c = BOOTS.c
+        query = sa.select(*(c["id" if name == "boot" else name] for name in BootState._fields))
+        with self._sentences(), self._engine.connect() as connection:
+            rows = connection.execute(query.where(c.task == task.id.hex())).all()
+        return {row[0] for row in rows if BootState(*row).over(task.batch)}
+
     def streams(self) -> list[Stream]:
         """One for each boot, in the order of their first hellos."""
         c = BOOTS.c
@@ -298,7 +307,10 @@ class Store:
                 file = connection.scalar(query)
             if file is None:
                 raise UserError(f"{self.name} has no Task {task_id}.")
-            self._tasks[task_id] = read_file(file)
+            try:
+                self._tasks[task_id] = read_file(file)
+            except (Malformed, TaskError) as error:
+                raise UserError(f"{self.name} holds a damaged Task {task_id}: {error}") from None
         return self._tasks[task_id]
 
     def _sentences(self) -> AbstractContextManager[None]:

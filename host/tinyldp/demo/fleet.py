@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.lanes.cable import Cable
 from tinyldp.lanes.interpreter import PipedProcess
 from tinyldp.lanes.unix import Unix
 from tinyldp.recordings import Recording
@@ -23,8 +22,8 @@ from tinyldp_protocol.task import Task, write_file
 HEAP = "64K"
 # In a file of readings; no reading of 31 bits is this.
 MISSING = -(1 << 31)
+DEVICES = 6
 SERIAL_DEVICES = 4
-MQTT_DEVICES = 2
 
 _STUDY = """\
 [study]
@@ -75,7 +74,6 @@ class Device:
     pseudonym: bytes
     readings: npt.NDArray[np.int32]
     words: bytes
-    cable: Cable | None = None
     process: PipedProcess | None = field(default=None, repr=False)
 
     @property
@@ -102,7 +100,7 @@ def make_devices(studies: Sequence[Study], recordings: list[Recording], steps: i
     """
     tasks = [study.task() for study in studies]
     devices = []
-    for number in range(SERIAL_DEVICES + MQTT_DEVICES):
+    for number in range(DEVICES):
         recording = recordings[number % len(recordings)]
         again = number // len(recordings)
         start = min(again * steps // 2, max(0, len(recording.readings) - steps))

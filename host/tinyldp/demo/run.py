@@ -7,7 +7,7 @@ import io
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,15 @@ from rich.table import Table
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import broker
-from tinyldp.demo.fleet import Device, install, make_devices, start_device, write_studies
+from tinyldp.demo.fleet import (
+    DEVICES,
+    STUDIES,
+    Device,
+    install,
+    make_devices,
+    start_device,
+    write_studies,
+)
 from tinyldp.demo.wiretap import Wiretap, lengths, read_capture
 from tinyldp.errors import UserError
 from tinyldp.lanes import open_lane
@@ -30,12 +38,18 @@ from tinyldp.progress import Progress
 from tinyldp.recordings import load_recording, sample_recordings
 from tinyldp.replay import displacements, replay
 from tinyldp.report import render_report, report_data
+from tinyldp.stoppable import Stoppable
 from tinyldp.study import Study, load_study
 from tinyldp_protocol.task import write_file
 
-# Playing takes about a millisecond a step; a busy computer may take four.
-_SECONDS_A_STEP = 0.004
-_SECONDS_TO_START = 30
+# Seconds without a new frame after which the rest is not waited for.
+_PATIENCE = 30
+# All that a demo leaves in its output folder.
+_LEAVES = {
+    *(f"demo-{name}.{kind}" for name in STUDIES for kind in ("toml", "task")),
+    *("demo.db", "demo.db-wal", "demo.db-shm", "capture", "report.html"),
+    *("broker.conf", "broker.yaml", "broker.log"),
+}
 
 
 def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dict[str, Any]:
@@ -45,7 +59,8 @@ def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dic
     that went over the links, and report.html. Raises UserError for what a person
     gave or lacks.
     """
-    loaded = [load_recording(path) for path in recordings or sample_recordings()]
+    paths = recordings or sample_recordings()
+    loaded = [load_recording(path) for path in paths[:DEVICES]]
     folder = _fresh(output)
     studies = [load_study(path) for path in write_studies(folder)]
     for study in studies:
@@ -63,12 +78,11 @@ def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dic
             if device.link == "serial"
         }
         wiretap = stack.enter_context(Wiretap(server.address))
-        with _collecting(folder, studies, devices, cables, server.address) as failures:
+        with _Hosts(folder, studies, devices, cables, server.address) as hosts:
             for device in devices:
                 cable = cables.get(f"serial-{device.number}")
                 start_device(lane, device, cable.device_end if cable else server.address)
-            deadline = time.monotonic() + _SECONDS_TO_START + _SECONDS_A_STEP * steps
-            _wait(devices, deadline, failures)
+            _wait(devices, hosts)
         wiretap.save(cables, folder / "capture")
     store = Store(folder / "demo.db")
     try:
@@ -82,7 +96,7 @@ def _fresh(output: Path) -> Path:
     """The output folder, emptied of an earlier demo but never of anything else."""
     try:
         if output.is_dir() and any(output.iterdir()):
-            if not (output / "demo-ranswitch.toml").exists():
+            if {path.name for path in output.iterdir()} - _LEAVES:
                 raise UserError(f"{output} holds something else; name another with --output.")
             shutil.rmtree(output)
         output.mkdir(parents=True, exist_ok=True)
@@ -91,28 +105,26 @@ def _fresh(output: Path) -> Path:
     return output
 
 
-@contextlib.contextmanager
-def _collecting(
-    folder: Path, studies: list[Study], devices: list[Device], cables: dict[str, Cable], mqtt: str
-) -> Iterator[list[BaseException]]:
-    """One collector for each study, into one database, until the block ends.
+class _Hosts(Stoppable):
+    """One collector for each study, into one database, until stop().
 
-    Gives the list in which a collector's failure would appear, which is raised at the end.
+    failure: what ended a collector before its time, or None. received(): frames so far.
     """
-    done = threading.Event()
-    failures: list[BaseException] = []
-    frames = {d.pseudonym.hex(): -(-len(d.readings) // d.task.batch) for d in devices}
 
-    def collect(collector: Collector, store: Store) -> None:
-        try:
-            collector.run(done.is_set, progress.update)
-        except BaseException as failure:
-            failures.append(failure)
-        finally:
-            store.close()
-
-    with Progress(frames) as progress:
-        threads = []
+    def __init__(
+        self,
+        folder: Path,
+        studies: list[Study],
+        devices: list[Device],
+        cables: dict[str, Cable],
+        mqtt: str,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._done = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._progress = Progress(
+            {d.pseudonym.hex(): -(-len(d.readings) // d.task.batch) for d in devices}
+        )
         for study in studies:
             ports = [
                 cables[f"serial-{device.number}"].host_end
@@ -121,28 +133,46 @@ def _collecting(
             ]
             store = Store.create(folder / "demo.db", study.task())
             collector = Collector(study.task(), store, ports, mqtt, study.name)
-            threads.append(threading.Thread(target=collect, args=(collector, store)))
-            threads[-1].start()
+            arguments = (collector, store)
+            self._threads.append(threading.Thread(target=self._collect, args=arguments))
+        for thread in self._threads:
+            thread.start()
+
+    def _collect(self, collector: Collector, store: Store) -> None:
         try:
-            yield failures
+            collector.run(self._done.is_set, self._progress.update)
+        except BaseException as failure:
+            self.failure = failure
         finally:
-            done.set()
-            for thread in threads:
-                thread.join()
-    if failures:
-        raise failures[0]
+            store.close()
+
+    def received(self) -> int:
+        return self._progress.received()
+
+    def stop(self) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join()
+        self._progress.stop()
 
 
-def _wait(devices: list[Device], deadline: float, failures: list[BaseException]) -> None:
+def _wait(devices: list[Device], hosts: _Hosts) -> None:
     """Wait until every device's process has ended; UserError names one that failed.
 
-    Returns early at the deadline (what did not arrive will show) or when a collector failed.
+    Returns early when nothing arrives any more: what is missing will show.
     """
+    received = -1
+    deadline = 0.0
     for device in devices:
         process = device.process
         assert process is not None
         while process.running:
-            if failures or time.monotonic() > deadline:
+            if hosts.failure is not None:
+                raise hosts.failure
+            if hosts.received() > received:
+                received = hosts.received()
+                deadline = time.monotonic() + _PATIENCE
+            if time.monotonic() > deadline:
                 return
             time.sleep(0.05)
         ended = process.wait()

@@ -12,7 +12,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from tinyldp.lanes.cable import Cable
-from tinyldp.lanes.lane import Stoppable
+from tinyldp.stoppable import Stoppable
 from tinyldp_protocol.framing import MAX_MESSAGE, Decoder
 
 _KINDS = {0: "hello", 1: "release", 2: "ack", 3: "status"}

@@ -8,7 +8,7 @@ import threading
 import tty
 from collections.abc import Callable
 
-from tinyldp.lanes.lane import Stoppable
+from tinyldp.stoppable import Stoppable
 
 Fault = Callable[[bytes], bytes]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from types import TracebackType
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from tinyldp.errors import UserError
+from tinyldp.stoppable import Stoppable
 
 
 @dataclass(frozen=True)
@@ -19,28 +19,6 @@ class Result:
     exit_code: int
     stdout: bytes
     stderr: bytes
-
-
-class Stoppable(ABC):
-    """Something to be stopped at the end of a with statement, whatever happens in it."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stop at once; does nothing the second time."""
-
-    def __enter__(self: StoppableT) -> StoppableT:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-
-StoppableT = TypeVar("StoppableT", bound=Stoppable)
 
 
 class Process(Stoppable):
