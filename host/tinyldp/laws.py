@@ -67,7 +67,7 @@ def _law(first: int, probabilities: npt.NDArray[np.float64], tail: float, method
     # Callers share one cached law.
     offsets.setflags(write=False)
     probabilities.setflags(write=False)
-    return Law(offsets, probabilities, float(np.abs(offsets) @ probabilities), tail, True, method)
+    return Law(offsets, probabilities, float(np.abs(offsets) @ probabilities), tail, method)
 
 
 @lru_cache(maxsize=64)
