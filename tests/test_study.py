@@ -101,7 +101,7 @@ def test_targets_are_exact_and_rounded_down(tmp_path, epsilon):
         ("bins = [1, 50, 200]", "bins = 3", "list of integers"),
         ("bins = [1, 50, 200]", "bins = [1]\ndomain = 3", "make a domain of 2, not 3"),
         ("bins = [1, 50, 200]", "", "domain is missing"),
-        ("missing = 0", "missing = 4", "missing must lie in 0..3"),
+        ("missing = 0", "missing = 5", "missing must lie in 0..3"),
         ("tick = 100", "tick = 0", "tick must be a millisecond or more"),
         ("batch = 4", "batch = 236", "batch must lie in 1..235"),
         ("devices = 6", "devices = 0", "devices must be 1 or more"),

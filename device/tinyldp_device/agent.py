@@ -154,16 +154,16 @@ class Agent:
             outbox.unsent += 1
 
     def _halt(self, health):
+        """End the segment; what its last frame lacks is padding."""
         if self._at != self._values_at:
+            for i in range(self._at, self._values_end):
+                self._release[i] = 0
             self._close()
         self.health = health
         self._until_beacon = 0
 
     def _close(self):
-        """Finish the frame under construction; what is not filled is padding."""
-        message = self._release
-        for i in range(self._at, self._values_end):
-            message[i] = 0
+        """Finish the frame under construction."""
         outbox = self.outbox
         self._encoder.number(outbox.next)
         self._encoder.frame(outbox.add())

@@ -11,7 +11,7 @@ class Quantizer:
 
     def __init__(self, task):
         self._bins = task.bins
-        self._top = task.symbols - 1
+        self._top = task.symbols - 1 if task.bins is None else len(task.bins)
         self._missing = 0
         if task.missing is not None:
             self._missing = task.missing

@@ -51,3 +51,9 @@ def test_truths_are_no_integers():
     """On MicroPython a bool is no int; the host must see it the same way."""
     symbol = Quantizer(make_task(symbols=7, missing=6)).symbol
     assert symbol(True) == symbol(False) == 6
+
+
+def test_missing_may_have_a_symbol_of_its_own():
+    quantizer = Quantizer(make_task(symbols=4, bins=[10, 20], missing=3))
+    readings = (-5, 9, 10, 19, 20, 1 << 40, None)
+    assert [quantizer.symbol(reading) for reading in readings] == [0, 0, 1, 1, 2, 2, 3]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when all it promises held, 1 when not, 2 for bad input."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    # Ended by a service manager as by a person: what was received is kept and shown.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = options.command(options)
         # Here, and not at the interpreter's end, where nobody would catch what it raises.
@@ -40,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tinyldp", description="Local differential privacy on streams."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('tinyldp')}")
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
@@ -72,12 +79,18 @@ def _parser() -> argparse.ArgumentParser:
     collect.add_argument("--db", help="file or database URL (default: STUDY.db)")
     collect.add_argument("--seconds", type=_positive, help="stop after so many seconds")
     collect.add_argument(
-        "--until-ended", type=_positive, metavar="N", help="stop when N segments are complete"
+        "--until-ended",
+        type=_positive,
+        metavar="N",
+        help="stop when N segments have become complete",
     )
 
     report = command("report", _report, "Tables and pictures of what was collected.")
     report.add_argument("db", metavar="DB")
     report.add_argument("--html", type=Path, metavar="FILE", help="also write pictures to FILE")
+    report.add_argument(
+        "--csv", type=Path, metavar="FOLDER", help="also write each stream's values to FOLDER"
+    )
     return parser
 
 

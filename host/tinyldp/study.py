@@ -5,7 +5,8 @@
                  window (RanSwitch only; k if absent)
     [privacy]    k; epsilon, delta (decimals; may be absent)
     [values]     domain (symbols), bins (ascending edges; then domain may be
-                 absent), missing (a symbol)
+                 absent), missing (a symbol; the first one above the bins' own
+                 makes a symbol for missing readings alone)
     [timing]     tick (ms), batch, resend, beacon (ticks), outbox (frames)
     [fleet]      devices
     [links]      serial (list of ports), mqtt ("host:port")
@@ -161,12 +162,14 @@ def _study(document: dict[str, Any]) -> Study:
         raise UserError(f"[timing] tick must be a millisecond or more, but is {tick}.")
     bins = _integers(document, "values", "bins")
     domain = _optional(document, "values", "domain")
+    missing = _optional(document, "values", "missing")
     if bins is not None:
-        if domain not in (None, len(bins) + 1):
-            raise UserError(
-                f"[values] {len(bins)} bins make a domain of {len(bins) + 1}, not {domain}."
-            )
-        domain = len(bins) + 1
+        # The first symbol above the bins' own may be that of missing readings.
+        own = len(bins) + 1
+        found = own + 1 if missing == own else own
+        if domain not in (None, found):
+            raise UserError(f"[values] {len(bins)} edges make a domain of {found}, not {domain}.")
+        domain = found
     if domain is None:
         raise UserError("[values] domain is missing: say how many symbols there are, or the bins.")
     devices = _optional(document, "fleet", "devices")
@@ -186,7 +189,7 @@ def _study(document: dict[str, Any]) -> Study:
         delta=_decimal(document, "privacy", "delta", DELTA_UNIT),
         domain=domain,
         bins=bins,
-        missing=_optional(document, "values", "missing"),
+        missing=missing,
         tick=tick,
         batch=_integer(document, "timing", "batch", 1),
         resend=_integer(document, "timing", "resend", max(2, -(-_RESEND // tick))),

@@ -10,8 +10,9 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
                     1..2^30-1                                   (may be absent)
      6  delta       target, over 2^30, rounded down: 0..2^30-1  (may be absent)
      7  symbols     size of the alphabet: 2..65536
-     8  bins        strictly ascending bin edges in -2^30..2^30-1, symbols - 1 of
-                    them                                        (may be absent)
+     8  bins        strictly ascending bin edges in -2^30..2^30-1: symbols - 1
+                    of them, or symbols - 2 when missing is symbols - 1 and so
+                    has a symbol of its own                     (may be absent)
      9  missing     symbol for a missing reading                (absent: 0)
     10  thresholds  probabilities over 2^24; here [T], T >= 1 of each switch
                     distance, window * T <= 2^24
@@ -104,8 +105,13 @@ def _check(task):
     if task.delta is not None:
         _between("delta", task.delta, 0, 0x3FFFFFFF)
     _between("symbols", task.symbols, 2, 65536)
+    if task.missing is not None:
+        _between("missing", task.missing, 0, task.symbols - 1)
     if task.bins is not None:
         edges = task.symbols - 1
+        if task.missing == edges and len(task.bins) != edges:
+            # The last symbol belongs to missing readings alone.
+            edges = max(1, edges - 1)
         _between("the number of bin edges", len(task.bins), edges, edges)
         last = None
         for edge in task.bins:
@@ -113,8 +119,6 @@ def _check(task):
             if last is not None and edge <= last:
                 raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
             last = edge
-    if task.missing is not None:
-        _between("missing", task.missing, 0, task.symbols - 1)
     _between("the number of thresholds", len(task.thresholds), 1, 1)
     # p >= q: staying is at least as probable as each switch distance.
     _between("threshold", task.thresholds[0], 1, SCALE // task.window)

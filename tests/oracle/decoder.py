@@ -288,11 +288,14 @@ def task(data: bytes) -> dict[str, Any]:
         raise Refused("window")
     if "bins" in fields:
         edges = fields["bins"]
-        if len(edges) != symbols - 1 or edges != sorted(set(edges)):
+        counts = {symbols - 1}
+        if fields.get("missing") == symbols - 1:
+            counts.add(symbols - 2)
+        if not edges or len(edges) not in counts or edges != sorted(set(edges)):
             raise Refused("bins")
     if fields.get("missing", 0) >= symbols:
         raise Refused("missing")
-    # mechanisms 1.1: p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
+    # p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
     if len(fields["thresholds"]) != 1 or window * fields["thresholds"][0] > SCALE:
         raise Refused("thresholds")
     if fields["batch"] * width > 235:

@@ -79,7 +79,7 @@ class Collector:
         if mqtt is not None:
             name = mqtt_client_id or client_id(task.id, str(Path(store.name).absolute()))
             self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._news.append)
-        self._ended = store.ended(task)
+        self._ended: set[int] = set()
         self._rejected = 0
         self._alarms: set[tuple[str, str]] = set()
 
@@ -107,7 +107,7 @@ class Collector:
             progress(self._snapshot())
 
     def ended(self) -> int:
-        """Boots whose segment is over and whose frames are all received or lost."""
+        """Boots heard in this run, whose segment is over and whose frames are all here or lost."""
         return len(self._ended)
 
     def _loop(self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None) -> None:

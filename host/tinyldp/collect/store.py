@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from tinyldp.collect.decoding import Hello
-from tinyldp.collect.records import Batch, BootState, Frame, Known, Outcome, Stream, frames_made
+from tinyldp.collect.records import Batch, Frame, Known, Outcome, Stream, frames_made
 from tinyldp.collect.schema import (
     ALARMS,
     BOOT_STATE,
@@ -201,14 +201,6 @@ class Store:
         return inserted
 
     # Reading
-
-    def ended(self, task: Task) -> set[int]:
-        """Boots of this Task that have ended and whose frames are all here or lost."""
-        c = BOOTS.c
-        query = sa.select(*(c["id" if name == "boot" else name] for name in BootState._fields))
-        with self._sentences(), self._engine.connect() as connection:
-            rows = connection.execute(query.where(c.task == task.id.hex())).all()
-        return {row[0] for row in rows if BootState(*row).over(task.batch)}
 
     def streams(self) -> list[Stream]:
         """One for each boot, in the order of their first hellos."""

@@ -38,7 +38,7 @@ k = {k}                   # exchanging two values less than k steps apart is hid
 
 [values]
 bins = [1, 10, 30, 60, 100, 200, 300, 500, 800, 1200, 2000, 3000]   # activity counts
-missing = 0
+missing = 13              # a symbol of its own: 0..12 are the bins'
 
 [timing]
 tick = 1                  # ms; the recordings' own step is a minute
