@@ -58,9 +58,11 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     assert stream["received"] == stream["sent"] == -(-stream["values"] // 4)
     assert (stream["lost"], stream["health"]) == (0, "ended")
     assert stream["entropy"] == "OS"
-    report = command(".venv/bin/tinyldp report load.db --html load.html")
+    report = command(".venv/bin/tinyldp report load.db --html load.html --csv load-values")
     subprocess.run(report, cwd=tmp_path, check=True)
     assert "<svg" in (tmp_path / "load.html").read_text()
+    (values,) = (tmp_path / "load-values").glob("*.csv")
+    assert len(values.read_text().splitlines()) == stream["values"] + 1
 
 
 @pytest.mark.parametrize("lane", ["wasm"], indirect=True)

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.collecting import hello, make_task, release
 from tinyldp import cli
+from tinyldp.collect.intake import Intake, Link
+from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
 from tinyldp.lanes import Cable
 
@@ -200,3 +203,88 @@ def test_output_that_nobody_reads_is_no_traceback(study: Path) -> None:
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert process.stderr == b""
+
+
+def test_output_is_never_what_is_read(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = study.read_bytes()
+    refused(["plan", str(study), "-o", str(study)], capsys, "another file")
+    link = tmp_path / "link.toml"
+    link.symlink_to(study)
+    refused(["plan", str(link), "-o", str(study)], capsys, "another file")
+    assert study.read_bytes() == before
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        assert cli.main(["collect", str(study), "--seconds", "1"]) == 0
+    database = study.with_suffix(".db")
+    before = database.read_bytes()
+    refused(["report", str(database), "--html", str(database)], capsys, "another file")
+    assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "threshold = " + "9" * 5000,
+        "threshold = 0x" + "f" * 5000,
+        "threshold = 1e99999999999999999999999999",
+        "threshold = nan",
+        "threshold = " + "[" * 3000,
+        "threshold = 1\nthreshold = 2",
+    ],
+)
+def test_studies_that_overwhelm(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(STUDY.replace("threshold = 1006633", text).format(links=""))
+    assert len(refused(["plan", str(path)], capsys)) < 400
+
+
+def test_a_full_disk_is_one_sentence(study: Path) -> None:
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "tinyldp", "plan", str(study)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert process.returncode == 1
+    assert process.stderr == b"tinyldp plan: No space left on device.\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_cannot_show_it_all(study: Path, encoding: str) -> None:
+    study.write_text(STUDY.format(links=""))
+    named = study.with_name("größe-日本.toml")
+    study.rename(named)
+    process = subprocess.run(
+        [sys.executable, "-m", "tinyldp", "plan", str(named)],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_a_forged_stream_costs_the_others_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make_task()
+    store = Store.create(tmp_path / "a.db", task)
+    intake = Intake(task, store)
+    far = release(b"nonce  1", (1 << 30) - 1, b"\0\1")
+    intake.feed(Link("usb"), [hello(task, b"forger  ", b"nonce  1"), far], 1)
+    good = [release(b"nonce  2", n, b"\0\1") for n in range(200)]
+    intake.feed(Link("usb"), [hello(task, b"wearer 2", b"nonce  2"), *good], 1)
+    intake.committed(store.commit(intake.batch(1, 1)))
+    store.close()
+    page, folder = tmp_path / "a.html", tmp_path / "values"
+    arguments = ["report", str(tmp_path / "a.db"), "--html", str(page), "--csv", str(folder)]
+    assert cli.main(arguments) == 0
+    assert "hardly any came" in capsys.readouterr().err
+    assert "hardly any came" in page.read_text()
+    assert "<svg" in page.read_text()
+    name = f"{b'wearer 2'.hex()}-{b'nonce  2'.hex()}.csv"
+    assert [path.name for path in folder.iterdir()] == [name]

@@ -32,7 +32,7 @@ class Host:
     def take(self, *messages, link=USB):
         """Feed one batch and commit it: the acks that leave."""
         self.intake.feed(link, messages, self.now)
-        acks = self.intake.committed(self.store.commit(self.intake.batch(self.now)))
+        acks = self.intake.committed(self.store.commit(self.intake.batch(self.now, self.now)))
         assert len(acks) <= len(messages)
         self.now += 10
         return acks
@@ -79,7 +79,7 @@ def test_no_hello_is_asked_for_and_not_counted(host):
 
 def test_nothing_is_acknowledged_before_the_commit(host):
     host.intake.feed(USB, [hello(TASK, ANNA, FIRST), frame(0)], 1)
-    batch = host.intake.batch(1)
+    batch = host.intake.batch(1, 1)
     assert host.store.streams()[0].received == 0
     assert host.intake.committed(host.store.commit(batch)) == [(USB, ack(FIRST, 1))]
     assert host.store.streams()[0].received == 1
@@ -230,7 +230,7 @@ def test_hostile_sequences_take_no_memory(tmp_path):
             messages = [frame(rng.randrange(1 << 30)) for _ in range(400)]
             messages += [frame(0, rng.randbytes(8)) for _ in range(20)]
             host.intake.feed(USB, messages, 1)
-            host.intake.batch(1)
+            host.intake.batch(1, 0)
             host.intake.committed(Outcome())
             messages.clear()
         return tracemalloc.get_traced_memory()[0]

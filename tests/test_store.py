@@ -193,3 +193,42 @@ def test_statements_for_postgresql():
     for statement, names in ((FRAMES.insert(), FRAMES.columns.keys()), (UPDATE_BOOT, BOOT_STATE)):
         prepared = Prepared(Engine(), statement, names)  # type: ignore[arg-type]
         assert all(f"%({name})s" in prepared._sql for name in names)
+
+
+def test_a_database_removed_while_it_is_written(tmp_path):
+    store = Store.create(tmp_path / "a.db", TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    store.commit(Batch(2, frames=[(boot, 0, 2, b"\1\1")]))
+    for path in tmp_path.glob("a.db*"):
+        path.unlink()
+    with pytest.raises(UserError, match="removed"):
+        store.commit(Batch(3, frames=[(boot, 1, 3, b"\2\2")]))
+
+
+def test_an_old_state_takes_nothing_back(tmp_path):
+    """Another collector that knows less of a boot does not undo what is known."""
+    store = Store.create(tmp_path / "a.db", TASK)
+    boot = store.recall(HELLO, "usb", 1).id
+    store.commit(Batch(2, boots=[BootState(boot, "usb", 3, ENDED, 1, 3, 12)]))
+    store.commit(Batch(3, boots=[BootState(boot, "usb", 1, 0, 0, 0, 4)]))
+    store.commit(Batch(4, boots=[BootState(boot, "usb", 1, None, None, None, None)]))
+    (stream,) = store.streams()
+    assert (stream.health, stream.drops, stream.lowest, stream.count) == (ENDED, 1, 3, 12)
+    assert stream.lost == 3
+
+
+def test_a_name_that_means_something_in_a_url(tmp_path):
+    for name in ("x?y.db", "x%41y.db", "x;y#z.db"):
+        Store.create(tmp_path / name, TASK).close()
+        assert (tmp_path / name).is_file()
+    assert len(list(tmp_path.glob("x*.db"))) == 3
+
+
+def test_a_foreign_database_is_not_touched(tmp_path):
+    path = tmp_path / "songs.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table songs (name text)")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="no tinyldp store"):
+        Store(path)
+    assert path.read_bytes() == before

@@ -238,8 +238,9 @@ def run(agent, period, sample, clock):
 
     clock: ticks_ms, ticks_add, ticks_diff and sleep_ms, as in MicroPython's time.
     sample() gives the reading latched for this step; when it raises
-    StopIteration the segment ends. When it raises anything else, or its step
-    was slept through, the reading is missing and the frame leaves as always.
+    StopIteration the segment ends. When it raises anything else, comes after its
+    step is over, or its step was slept through, the reading is missing and the
+    frame leaves as always.
 
     What a step has released leaves at the start of the next one, so that the
     time which sample() takes shows nowhere, as long as it is less than the
@@ -263,5 +264,7 @@ def run(agent, period, sample, clock):
                 agent.stop()
             except Exception:
                 pass
+            if clock.ticks_diff(clock.ticks_ms(), due) >= period:
+                reading = None
         agent.tick(reading)
         due = clock.ticks_add(due, period)

@@ -385,9 +385,9 @@ def test_a_sample_that_fails_is_missing():
 
 
 def test_steps_that_were_slept_through_are_missing():
-    # The first sample takes 250 ms: the next two steps come at once, without a reading
-    # where their whole period has passed.
-    assert segment([(5, 250), 6, 7], Clock(), missing=99)[0] == [5, 99, 6, 7]
+    # The first sample takes 250 ms: it comes too late for its own step, and the next
+    # step has passed as a whole.
+    assert segment([(5, 250), 6, 7], Clock(), missing=99)[0] == [99, 99, 6, 7]
 
 
 def test_the_time_that_a_sample_takes_shows_nowhere():

@@ -68,7 +68,7 @@ def test_a_good_source_passes():
 
 
 def test_words_are_the_bytes_in_order_and_none_is_used_twice():
-    for words in (1, 2, 16, 400):
+    for words in (3, 4, 16, 400):
         source = Source()
         entropy = Entropy(source, words)
         assert list(entropy.nonce) == source.log[:8]
@@ -199,3 +199,79 @@ def test_the_system_s_source_works_or_is_missing():
     second = Entropy(Urandom(), 16)
     assert first.nonce != second.nonce
     assert [first.word() for _ in range(40)] != [second.word() for _ in range(40)]
+
+
+class Circling:
+    """A good start, and then the same `period` bytes again and again."""
+
+    quality = OS
+
+    def __init__(self, period, start=0):
+        generator = Source()
+        self.bytes = bytearray(start + period)
+        generator.fill(self.bytes)
+        self.at = 0
+        self.period = period
+
+    def fill(self, buf):
+        for i in range(len(buf)):
+            buf[i] = self.bytes[self.at]
+            self.at += 1
+            if self.at == len(self.bytes):
+                self.at -= self.period
+
+
+class Stale:
+    """The same block for the same size: a buffer that nobody fills any more."""
+
+    quality = OS
+
+    def fill(self, buf):
+        Source(seed=len(buf)).fill(buf)
+
+
+def circled(source):
+    """The reason why it is refused, at start or within 60,000 words."""
+
+    def draw():
+        entropy = Entropy(source, 16)
+        for _ in range(60000):
+            entropy.word()
+
+    return raised(EntropyError, draw)
+
+
+def test_a_circle_of_any_length_is_found():
+    assert circled(Stale()) == "repeating"
+    for period in (1100, 1153, 2000, 4096):
+        assert circled(Circling(period)) == "repeating"
+    assert circled(Circling(1500, 9000)) == "repeating"
+
+
+def test_any_error_of_a_source_is_a_missing_source():
+    for error in (OSError(5), ValueError("x"), RuntimeError(), MemoryError()):
+
+        class Failing:
+            quality = OS
+
+            def fill(self, buf):
+                raise error
+
+        assert refused(Failing()) == "missing"
+
+
+def test_an_unknown_quality_is_a_test_source():
+    for quality in (-1, 3, 9, None, "good"):
+        source = Source()
+        source.quality = quality
+        assert refused(source) == "test source"
+        assert Entropy(source, 16, allow_test=True).quality == TEST
+
+
+def test_a_pool_too_small_to_compare_is_refused():
+    raised_ = False
+    try:
+        Entropy(Source(), 2)
+    except ValueError:
+        raised_ = True
+    assert raised_

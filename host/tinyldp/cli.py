@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -15,16 +16,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tinyldp.errors import UserError
+from tinyldp.errors import UserError, keep_apart
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when all it promises held, 1 when not, 2 for bad input."""
     parser = _parser()
+    _prepare_streams()
     options = parser.parse_args(arguments)
-    # Ended by a service manager as by a person: what was received is kept and shown.
+    # Ended by a service manager or a closed terminal as by a person: nothing is left behind.
     with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            signal.signal(number, signal.default_int_handler)
     try:
         code = options.command(options)
         # Here, and not at the interpreter's end, where nobody would catch what it raises.
@@ -38,8 +41,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
+    except OSError as error:
+        # Input and files have sentences of their own: this is the output, on a full disk say.
+        _discard_output()
+        print(f"tinyldp {options.name}: {error.strerror or error}.", file=sys.stderr)
+        return 1
+
+
+def _prepare_streams() -> None:
+    """Whatever the terminal can't show becomes a question mark; a closed one swallows all."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,9 +119,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 999999999")
     return number
 
 
@@ -132,7 +156,7 @@ def _collect(options: argparse.Namespace) -> int:
     from tinyldp.collect.collector import Collector
     from tinyldp.collect.store import Store
     from tinyldp.progress import Progress
-    from tinyldp.report import report_data, text_report
+    from tinyldp.report import report_data
     from tinyldp.study import load_study, load_task
 
     study = load_study(options.study)
@@ -155,10 +179,7 @@ def _collect(options: argparse.Namespace) -> int:
         title = f"Listening on {links}; Ctrl-C ends it, and all is kept in {store.name}."
         with Progress(title=title) as progress:
             collector.run(stop, progress.update)
-        if options.json:
-            _print_json(report_data(store))
-        else:
-            print(text_report(store, width=_width(), color=sys.stdout.isatty()), end="")
+        _show(report_data(store), options.json)
     finally:
         store.close()
     return 0
@@ -166,21 +187,34 @@ def _collect(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from tinyldp.collect.store import Store
-    from tinyldp.report import render_report, report_data, text_report
+    from tinyldp.report import render_report, report_data, write_csv
 
     store = Store(options.db)
     try:
+        data = report_data(store)
         if options.html:
-            render_report(store, options.html, None, None, f"tinyldp report of {options.db}")
-        if options.json:
-            _print_json(report_data(store))
-        else:
-            print(text_report(store, width=_width(), color=sys.stdout.isatty()), end="")
-            if options.html:
-                print(f"Pictures: {options.html.resolve()}")
+            keep_apart(options.html, options.db)
+            render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
+        if options.csv:
+            for sentence in write_csv(store, options.csv)[1]:
+                print(f"tinyldp report: {sentence} It is left out.", file=sys.stderr)
+        _show(data, options.json)
+        if options.html and not options.json:
+            print(f"Pictures: {options.html.resolve()}")
+        if options.csv and not options.json:
+            print(f"Values: {options.csv.resolve()}")
     finally:
         store.close()
     return 0
+
+
+def _show(data: dict[str, Any], as_json: bool) -> None:
+    from tinyldp.report import text_report
+
+    if as_json:
+        _print_json(data)
+    else:
+        print(text_report(data, width=_width(), color=sys.stdout.isatty()), end="")
 
 
 def _width() -> int:

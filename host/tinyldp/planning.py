@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tinyldp.errors import UserError
+from tinyldp.errors import UserError, keep_apart
 from tinyldp.study import load_study
 from tinyldp_protocol.task import Task, write_file
 
@@ -16,6 +16,7 @@ def plan(study: str | Path, output: str | Path | None = None) -> tuple[Task, Pat
     """
     task = load_study(study).task()
     path = Path(output) if output else Path(study).with_suffix(".task")
+    keep_apart(path, study)
     try:
         path.write_bytes(write_file(task))
     except OSError as error:

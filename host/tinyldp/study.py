@@ -18,7 +18,7 @@ read as exact decimals and rounded down: the stricter target.
 import difflib
 import sys
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -107,11 +107,14 @@ class Study:
 def load_study(path: str | Path) -> Study:
     """Read and check a study file; UserError says in one sentence what is wrong."""
     try:
-        document = tomllib.loads(_read(path).decode(), parse_float=Decimal)
+        document = tomllib.loads(_read(path).decode("utf-8-sig"), parse_float=_number)
     except UnicodeDecodeError:
         raise UserError(f"{path} is no study file: it is not text.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is no TOML file: {error}.") from None
+    except (ValueError, RecursionError):
+        # Integers of thousands of digits, and brackets in thousands of brackets.
+        raise UserError(f"{path} is no study file: nothing in a study is so long.") from None
     try:
         study = _study(document)
         study.task()
@@ -138,6 +141,13 @@ def broker_address(text: str) -> tuple[str, int]:
     if not 1 <= int(port[:6]) <= 65535:
         raise UserError(f"The MQTT broker's port must lie in 1..65535, but is {port}.")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise UserError(f"A study holds no number such as {_short(text)}.") from None
 
 
 def _read(path: str | Path) -> bytes:
@@ -204,12 +214,14 @@ def _study(document: dict[str, Any]) -> Study:
 def _refuse_unknown(document: dict[str, Any]) -> None:
     for section, content in document.items():
         if section not in KEYS:
-            raise UserError(f"[{section}] is unknown{_nearest(section, KEYS)}.")
+            shown = _short(ascii(section)[1:-1])
+            raise UserError(f"[{shown}] is unknown{_nearest(section, KEYS)}.")
         if not isinstance(content, dict):
             raise UserError(f"[{section}] must be a section, not a value.")
         for key in content:
             if key not in KEYS[section]:
-                raise UserError(f"[{section}] {key} is unknown{_nearest(key, KEYS[section])}.")
+                shown = _short(ascii(key)[1:-1])
+                raise UserError(f"[{section}] {shown} is unknown{_nearest(key, KEYS[section])}.")
 
 
 def _nearest(word: str, known: Any) -> str:
@@ -290,5 +302,6 @@ def _ports(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    # Not of an integer itself: Python prints none of more than 4,300 digits.
+    text = hex(value) if isinstance(value, int) and abs(value) >= 1 << 64 else str(value)
     return text if len(text) <= 24 else text[:24] + "…"

@@ -104,9 +104,9 @@ def measure() -> dict[str, float]:
             for chunk in _chunks(line):
                 intake.feed(_LINK, deframer.feed(chunk), 0)
                 if commit and intake.waiting() >= BATCH:
-                    intake.committed(store.commit(intake.batch(0)))
+                    intake.committed(store.commit(intake.batch(0, 0)))
             if commit:
-                intake.committed(store.commit(intake.batch(0)))
+                intake.committed(store.commit(intake.batch(0, 0)))
             boots = intake.boots()
             assert [boot.received for boot in boots] == [FRAMES]
 

@@ -212,6 +212,9 @@ class MQTTClient:
             else:
                 if self._got < len(self._body):
                     self._body[self._got] = byte
+                elif self._got == len(self._body):
+                    # At once, or a broker would bring it again after each lost connection.
+                    self._acknowledge(self._head)
                 self._got += 1
             if self._got == self._size:
                 return self._complete()
@@ -249,18 +252,23 @@ class MQTTClient:
 
     def _incoming(self, head, size):
         body = self._body
-        start = 2 + (body[0] << 8 | body[1])
-        if head & 6:
-            start += 2
+        topic_end = 2 + (body[0] << 8 | body[1])
+        start = topic_end + (2 if head & 6 else 0)
         if start > size:
             self._lose("malformed message")
-        if start <= len(body) and head & 6 == 2:
-            self._send(_PUBACK, bytes(body[start - 2 : start]))
         if size > len(body):
             self.skipped += 1
-        elif self._callback is not None:
-            topic_end = start - (2 if head & 6 else 0)
+            return
+        self._acknowledge(head)
+        if self._callback is not None:
             self._callback(bytes(body[2:topic_end]), bytes(body[start:size]))
+
+    def _acknowledge(self, head):
+        """Send the PUBACK of a QoS 1 message whose packet identifier is in the body."""
+        body = self._body
+        at = 2 + (body[0] << 8 | body[1])
+        if head & 0xF6 == _PUBLISH | 2 and at + 2 <= len(body):
+            self._send(_PUBACK, bytes(body[at : at + 2]))
 
 
 def _pair(n):

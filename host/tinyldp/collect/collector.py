@@ -8,6 +8,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,9 +98,8 @@ class Collector:
             for line in self._lines.values():
                 line.open()
                 opened.append(line)
-            self._loop(stop, progress)
-        except KeyboardInterrupt:
-            pass
+            with suppress(KeyboardInterrupt):
+                self._loop(stop, progress)
         finally:
             for line in opened:
                 line.close()
@@ -143,7 +143,7 @@ class Collector:
 
     def _commit(self) -> None:
         if self._intake.waiting():
-            batch = self._intake.batch(_now())
+            batch = self._intake.batch(_now(), time.monotonic_ns() // 1_000_000)
             outcome = self._store.commit(batch)
             acks = self._intake.committed(outcome)
             self._rejected += (batch.rejections + outcome.rejections).total()

@@ -189,11 +189,14 @@ class Intake:
             if boot.id < newest:
                 self._alarm_clone(boot.device, "an older boot goes on after a newer one")
 
-    def batch(self, now: int) -> Batch:
-        """All that waits to be written; the next one starts empty."""
+    def batch(self, now: int, clock: int) -> Batch:
+        """All that waits to be written; the next one starts empty.
+
+        now: ms since 1970; clock: ms that never go back.
+        """
         for (link, _), boot in self._heard.items():
             if boot is not None:
-                self._two_links(link, boot.device, now)
+                self._two_links(link, boot.device, clock)
         batch = self._batch
         batch.at = now
         batch.boots = [boot.state() for boot in self._touched.values()]

@@ -66,6 +66,14 @@ ALARMS = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
 )
 
+
+def _latest(name: str) -> Any:
+    """The greater of what is there and what is new: an old status may come again, or late."""
+    there = BOOTS.c[name]
+    new = sa.bindparam(f"b_{name}")
+    return sa.case((there.is_(None), new), (there < new, new), else_=there)
+
+
 # Bound apart from the columns' own names, which an UPDATE takes for itself.
 BOOT_STATE = ["b_" + name for name in BootState._fields]
 UPDATE_BOOT = (
@@ -73,21 +81,16 @@ UPDATE_BOOT = (
     .where(BOOTS.c.id == sa.bindparam("b_boot"))
     .values(
         link=sa.bindparam("b_link"),
-        wanted=sa.case(
-            (BOOTS.c.wanted < sa.bindparam("b_wanted"), sa.bindparam("b_wanted")),
-            else_=BOOTS.c.wanted,
-        ),
-        **{
-            name: sa.func.coalesce(sa.bindparam(f"b_{name}"), BOOTS.c[name])
-            for name in ("health", "drops", "lowest", "released")
-        },
+        # A health that ends a segment is never taken back: RUNNING is the least.
+        **{name: _latest(name) for name in ("wanted", "health", "drops", "lowest", "released")},
     )
 )
 
 
 def open_engine(name: str) -> sa.Engine:
     try:
-        url = sa.make_url(name if "://" in name else "sqlite:///" + name)
+        # Made of its parts, because a file's name may hold what means something in a URL.
+        url = sa.make_url(name) if "://" in name else sa.URL.create("sqlite", database=name)
         if url.get_backend_name() != "sqlite":
             return sa.create_engine(url)
         engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE})
@@ -96,7 +99,6 @@ def open_engine(name: str) -> sa.Engine:
 
     @event.listens_for(engine, "connect")
     def _pragmas(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
         # A commit outlives any process, but not a power cut, which may take the last
         # batches: their frames then count as lost. A sync for each batch would cost more
         # than all the rest.
@@ -105,6 +107,14 @@ def open_engine(name: str) -> sa.Engine:
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
 
     return engine
+
+
+def make_tables(engine: sa.Engine) -> None:
+    """Make what is missing. On SQLite readers and one writer then go on side by side (WAL)."""
+    METADATA.create_all(engine)
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 
 def table_names(engine: sa.Engine) -> set[str]:

@@ -10,6 +10,7 @@ A frame below `wanted` that is not there is lost; one that comes late after all
 makes the loss smaller by itself.
 """
 
+import os
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, suppress
@@ -32,6 +33,7 @@ from tinyldp.collect.schema import (
     TASKS,
     UPDATE_BOOT,
     Prepared,
+    make_tables,
     open_engine,
     sentences,
     table_names,
@@ -41,8 +43,8 @@ from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.messages import RUNNING
 from tinyldp_protocol.task import Task, TaskError, read_file, write_file
 
-# Values of one stream that are put in memory at once; more is no real device.
-MOST_VALUES = 1 << 27
+# Values that a stream may claim beyond four times those that came: no real device has lost more.
+MOST_UNSEEN = 1 << 20
 _ATTEMPTS = 5
 _SQLITE = b"SQLite format 3\0"
 _SELECT = 500
@@ -57,8 +59,9 @@ class Store:
     def __init__(self, path_or_url: str | Path) -> None:
         self.name = str(path_or_url)
         self._engine = open_engine(self.name)
+        self._file: os.stat_result | None = None
         if "://" not in self.name:
-            _look_at_file(Path(self.name))
+            self._file = _look_at_file(Path(self.name))
         with self._sentences():
             if not table_names(self._engine) >= set(METADATA.tables):
                 raise UserError(f"{self.name} is no tinyldp store.")
@@ -75,7 +78,7 @@ class Store:
             for attempt in range(_ATTEMPTS):
                 try:
                     if table_names(engine) <= set(METADATA.tables):
-                        METADATA.create_all(engine)
+                        make_tables(engine)
                     break
                 except DatabaseError:
                     # Another process makes it at this moment, or it can't be made.
@@ -151,6 +154,7 @@ class Store:
 
     def commit(self, batch: Batch) -> Outcome:
         """Write all of the batch, or nothing (then UserError)."""
+        self._check_file()
         with self._sentences():
             for attempt in range(_ATTEMPTS):
                 try:
@@ -159,6 +163,17 @@ class Store:
                     # Another process was quicker with some row: look before writing.
                     continue
         raise UserError(f"{self.name} is written to by too many at once.")
+
+    def _check_file(self) -> None:
+        """SQLite would go on writing into a file that was removed, and all would be lost."""
+        if self._file is None:
+            return
+        try:
+            there = os.path.samestat(self._file, os.stat(self.name))
+        except OSError:
+            there = False
+        if not there:
+            raise UserError(f"{self.name} was removed or replaced while it was written.")
 
     def _write(self, batch: Batch, careful: bool) -> Outcome:
         outcome = Outcome()
@@ -267,8 +282,10 @@ class Store:
         if row.released is not None:
             ended = row.health != RUNNING
             length = row.released if ended else max(length, row.released)
-        if length > MOST_VALUES:
+        if length > MOST_UNSEEN + 4 * len(frames) * task.batch:
             raise UserError(f"Stream {boot} claims {length} values, of which hardly any came.")
+        if any(len(frame[1]) != task.batch * task.width for frame in frames) or length < 0:
+            raise UserError(f"Stream {boot} in {self.name} is damaged.")
         places = (sequences[:, None] * task.batch + np.arange(task.batch)).ravel()
         released = np.frombuffer(b"".join(frame[1] for frame in frames), f"<u{task.width}")
         inside = places < length
@@ -309,15 +326,17 @@ class Store:
         return sentences(self.name)
 
 
-def _look_at_file(path: Path) -> None:
-    """Refuse what is no SQLite file; opening it would already write into an empty one."""
+def _look_at_file(path: Path) -> os.stat_result:
+    """Which file it is; UserError for what is no SQLite file."""
     try:
         with path.open("rb") as file:
             head = file.read(len(_SQLITE))
+            found = os.fstat(file.fileno())
     except OSError as error:
         raise UserError(f"There is no store at {path}: {error.strerror}.") from None
     if head != _SQLITE:
         raise UserError(f"{path} is no tinyldp store.")
+    return found
 
 
 def _add_duplicates(connection: sa.Connection, duplicates: Counter[int]) -> None:

@@ -1,4 +1,4 @@
-"""Which columns the tables have, on the page as in the terminal."""
+"""Which columns the tables have, on the page as in the terminal, and what they mean."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyldp.report.data import HEALTH, QUALITY
+from tinyldp.report.data import HEALTH, MEASURABLE, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
 Row = dict[str, Any]
@@ -14,7 +14,7 @@ _FINE = (HEALTH[None], HEALTH[RUNNING], HEALTH[ENDED])
 _NONE = "–"  # noqa: RUF001
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, row: Row) -> str:
     if value is None:
         return _NONE
     if isinstance(value, float):
@@ -30,7 +30,7 @@ def _never(value: Any) -> bool:
 class Column:
     """A column: `key` of the row, its heading in full and in short.
 
-    alarm: whether a value of it must not be overlooked.
+    alarm: whether a value of it must not be overlooked. prose: its lines may be broken.
     """
 
     key: str
@@ -38,25 +38,39 @@ class Column:
     short: str
     number: bool = False
     code: bool = False
+    prose: bool = False
     alarm: Callable[[Any], bool] = _never
-    show: Callable[[Any], str] = _plain
+    show: Callable[[Any, Row], str] = _plain
 
     def cell(self, row: Row) -> str:
-        return self.show(row[self.key])
+        return self.show(row[self.key], row)
 
     def alarming(self, row: Row) -> bool:
         return self.alarm(row[self.key])
 
 
-def _shouted(quality: str) -> str:
+def _shouted(quality: str, row: Row) -> str:
     return "TEST" if quality == QUALITY[TEST] else quality
 
 
-STREAMS = [
+def _so_far(sent: int, row: Row) -> str:
+    return f"≥{sent:,}" if row["sent_so_far"] else f"{sent:,}"
+
+
+def _measured(mean: float | None, row: Row) -> str:
+    return "too short" if row["too_short"] else _plain(mean, row)
+
+
+def _millionths(probability: float, row: Row) -> str:
+    return f"{probability:.6f}"
+
+
+_NAME = Column("name", "Name", "name")
+_STREAMS = [
     Column("device", "Device", "device", code=True),
     Column("mechanism", "Mechanism", "mechanism"),
     Column("k", "k", "k", True),
-    Column("sent", "Sent", "sent", True),
+    Column("sent", "Sent", "sent", True, show=_so_far),
     Column("received", "Received", "recv", True),
     Column("lost", "Lost", "lost", True, alarm=lambda n: n > 0),
     Column("duplicates", "Duplicate", "dup", True),
@@ -70,28 +84,50 @@ STREAMS = [
         alarm=lambda name: name == QUALITY[TEST],
         show=_shouted,
     ),
-    Column("displacement_exact", "Mean displacement, exact", "moved, exact", True),
-    Column("displacement_measured", "Mean displacement, measured", "measured", True),
+    Column("displacement_exact", "Moved, exact", "exact", True),
+    Column("displacement_measured", "Moved, measured", "measured", True, show=_measured),
 ]
 TASKS = [
     Column("task", "Task", "task", code=True),
     Column("mechanism", "Mechanism", "mechanism"),
     Column("k", "k", "k", True),
     Column("window", "Window", "window", True),
-    Column("q", "Chance of each switch distance", "q", True, show=lambda q: f"{q:.6f}"),
-    Column("p", "Chance to stay", "p", True, show=lambda p: f"{p:.6f}"),
+    Column("q", "Chance of each switch distance", "q", True, show=_millionths),
+    Column("p", "Chance to stay", "p", True, show=_millionths),
     Column("symbols", "Symbols", "symbols", True),
     Column("batch", "Values a frame", "batch", True),
-    Column("tick_ms", "Step, ms", "step, ms", True),
+    Column("tick_ms", "Step, ms", "step ms", True),
     Column("certificate", "Certificate", "certificate"),
 ]
 ALARMS = [
     Column("at", "First seen", "first seen"),
     Column("name", "Alarm", "alarm"),
-    Column("detail", "What happened", "what happened"),
+    Column("detail", "What happened", "what happened", prose=True),
 ]
 REJECTIONS = [
     Column("link", "Link", "link"),
     Column("name", "Reason", "reason"),
     Column("count", "Messages", "messages", True),
 ]
+
+STREAMS_LEGEND = (
+    "Counts are of frames. Sent: made by the device, by its last status, which may lag; ≥ while"
+    " it has not ended. Lost: will never come. Duplicate: came again, not counted again."
+    " Missing: made, but not here yet. Dropped: given up by the device, whose outbox was full."
+    " Moved: mean displacement in steps, by the exact law and as measured, where a device's"
+    f" random words are known and its stream is at least {MEASURABLE} windows long."
+)
+STREAMS_LEGEND_SHORT = (
+    "Frames: sent by the device's last status, may lag (≥: it goes on); lost for good; dup: came"
+    " again; miss: not here yet; drop: given up by the device. exact, measured: mean displacement"
+    " in steps."
+)
+REJECTIONS_LEGEND = (
+    "Counted, and not used. “no hello” is no fault: the host asked for the device's hello, and"
+    " its frames come again."
+)
+
+
+def stream_columns(rows: list[Row]) -> list[Column]:
+    """The columns for streams; their names come first where report_data was given any."""
+    return [_NAME, *_STREAMS] if any("name" in row for row in rows) else _STREAMS

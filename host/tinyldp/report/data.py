@@ -43,19 +43,33 @@ PROTECTION = (
     " value occurred, within some steps. It does not hide which values occurred, nor how often:"
     " whoever receives a stream may know both."
 )
+# Windows of which a stream must have so many for its displacements to be measured: the law
+# does not hold near the ends, of which two windows each are left out.
+MEASURABLE = 8
+_ENDS = 2
 NO_CERTIFICATE = (
     "These Tasks have no certificate yet (uncertified): nothing here states how much is hidden."
 )
 
 
-def report_data(store: Store, displacements: Arrays | None = None) -> dict[str, Any]:
+def report_data(
+    store: Store,
+    displacements: Arrays | None = None,
+    names: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Everything that a report's tables say, made of dict, list, str, int, float and None.
 
     displacements: by pseudonym (hexadecimal), what replay.displacements gave, where
-    a device's words are known. A mean displacement is E|displacement| in steps;
-    "sent" counts frames that the device finished, by its own last status.
+    a device's random words are known. names: by pseudonym, what people call the
+    devices; streams then come in the order of the names, and have a "name".
+    A mean displacement is E|displacement| in steps, and None when the stream is
+    too short to measure it. "sent" counts frames that the device made, by its own
+    last status; until it has ended ("sent_so_far"), at least those known here.
     """
     streams = store.streams()
+    if names is not None:
+        places = {pseudonym: place for place, pseudonym in enumerate(names)}
+        streams.sort(key=lambda stream: places.get(stream.pseudonym, len(places)))
     boots = Counter(stream.pseudonym for stream in streams)
     tasks = {stream.task_id: store.task(stream.task_id) for stream in streams}
     rows = []
@@ -63,7 +77,11 @@ def report_data(store: Store, displacements: Arrays | None = None) -> dict[str, 
         # With several boots it is unknown which of them was measured.
         known = displacements if boots[stream.pseudonym] == 1 else None
         moved = None if known is None else known.get(stream.pseudonym)
-        rows.append(_stream(stream, tasks[stream.task_id], moved))
+        row = _stream(stream, tasks[stream.task_id], moved)
+        if names is not None:
+            name = names.get(stream.pseudonym)
+            row["name"] = None if name is None else clean(name)
+        rows.append(row)
     return {
         "protection": PROTECTION,
         "certificate": NO_CERTIFICATE,
@@ -81,18 +99,23 @@ def report_data(store: Store, displacements: Arrays | None = None) -> dict[str, 
     }
 
 
-def settled(moved: npt.NDArray[Any], window: int) -> npt.NDArray[Any]:
-    """The displacements that the law speaks of: without the ends of the segment.
+def settled(moved: npt.NDArray[Any], window: int) -> npt.NDArray[Any] | None:
+    """The displacements that the law speaks of: (n,) without the ends of the segment.
 
-    Two windows are left out at each end, if at least as much remains.
+    None when the segment is shorter than MEASURABLE windows.
     """
-    edge = 2 * window
-    return moved[edge:-edge] if len(moved) >= 4 * edge else moved
+    edge = _ENDS * window
+    return moved[edge:-edge] if len(moved) >= MEASURABLE * window else None
 
 
 def clean(text: object) -> str:
     """Text in which no character acts on a terminal or breaks a page."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def counted(n: int, noun: str) -> str:
+    """The number with its noun, in the plural if need be."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def mechanism_name(task: Task) -> str:
@@ -101,13 +124,14 @@ def mechanism_name(task: Task) -> str:
 
 def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[str, Any]:
     law = displacement_law(task)
-    measured = None
-    if moved is not None and len(moved):
-        measured = float(np.abs(settled(moved, task.window)).mean())
-    sent = None
-    if stream.count is not None:
-        whole, rest = divmod(stream.count, task.batch)
-        sent = whole + (rest > 0 and stream.health != RUNNING)
+    inner = None if moved is None else settled(moved, task.window)
+    so_far = False
+    if stream.count is None or stream.health == RUNNING:
+        # The last status may be older than the last frame.
+        so_far = True
+        sent = stream.received + stream.lost + stream.missing
+    else:
+        sent = -(-stream.count // task.batch)
     return {
         "boot": stream.boot,
         "device": clean(stream.pseudonym),
@@ -121,6 +145,7 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         "window": task.window,
         "values": stream.count,
         "sent": sent,
+        "sent_so_far": so_far,
         "received": stream.received,
         "lost": stream.lost,
         "duplicates": stream.duplicates,
@@ -129,7 +154,8 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         "health": HEALTH.get(stream.health, f"unknown code {stream.health}"),
         "entropy": QUALITY.get(stream.quality, f"unknown code {stream.quality}"),
         "displacement_exact": None if law is None else law.mean_absolute,
-        "displacement_measured": measured,
+        "displacement_measured": None if inner is None else float(np.abs(inner).mean()),
+        "too_short": moved is not None and inner is None,
         "displacement_law": why_no_law(task) if law is None else law.method,
     }
 
@@ -158,14 +184,14 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     test = sum(row["entropy"] == QUALITY[TEST] for row in rows)
     if test:
         said.append(
-            f"{test} of {len(rows)} streams used TEST randomness: whoever has the words can"
-            " undo the shuffling, so these streams are not protected at all."
+            f"{test} of {counted(len(rows), 'stream')} used TEST randomness: whoever has the"
+            " random words can undo the shuffling, which then protects nothing at all."
         )
     failed = sum(row["health"] == HEALTH[ENTROPY_FAILED] for row in rows)
     if failed:
         said.append(
-            f"{failed} of {len(rows)} streams stopped because their source of randomness failed"
-            " its health test."
+            f"{failed} of {counted(len(rows), 'stream')} stopped because a source of randomness"
+            " failed its health test."
         )
     return said
 

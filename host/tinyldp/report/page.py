@@ -8,13 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinyldp.errors import UserError
-from tinyldp.report.columns import ALARMS, REJECTIONS, STREAMS, TASKS, Column
-from tinyldp.report.data import UNCERTIFIED, Arrays, clean, report_data, settled
-from tinyldp.report.pictures import law_picture, series_picture
+from tinyldp.report.columns import (
+    ALARMS,
+    REJECTIONS,
+    REJECTIONS_LEGEND,
+    STREAMS_LEGEND,
+    TASKS,
+    Column,
+    stream_columns,
+)
+from tinyldp.report.data import MEASURABLE, UNCERTIFIED, Arrays, clean, counted, report_data
+from tinyldp.report.pictures import law_picture, mean_steps, series_picture
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
 
+# Said under a series in full length, of which only means can be drawn.
+AVERAGES = (
+    "Averages over many more steps than the window ({window}) survive by design: the values"
+    " themselves are released, shuffled only over about one window."
+)
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
 
@@ -45,8 +58,11 @@ p { margin: .4rem 0; max-width: 46rem; }
   border-radius: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: .87rem;
   font-variant-numeric: tabular-nums; }
-caption { text-align: left; line-height: 1.7; padding: .8rem .6rem .4rem; color: var(--quiet); }
-th, td { padding: .45rem .6rem; text-align: left; border-top: 1px solid var(--line);
+caption { text-align: left; line-height: 1.6; padding: .8rem .5rem .4rem; color: var(--quiet); }
+/* The table may be wider than the window; what explains it stays in sight. */
+caption div { position: sticky; left: .5rem; width: 0;
+  min-width: min(100%, 100vw - 4rem, 72rem); }
+th, td { padding: .45rem .5rem; text-align: left; border-top: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-top: 0; color: var(--quiet); font-weight: 600; vertical-align: bottom;
   line-height: 1.25; }
@@ -59,7 +75,9 @@ code { font: .92em ui-monospace, "Cascadia Mono", Menlo, Consolas, "Liberation M
   padding: 0 .6em; font-size: .78rem; font-weight: 600; color: #8a5a00; white-space: nowrap; }
 figure { margin: .9rem 0 0; }
 figcaption { color: var(--quiet); font-size: .87rem; }
-svg { display: block; width: 100%; height: auto; }
+/* Narrower, the pictures' text would be too small: they are scrolled instead. */
+.picture { overflow-x: auto; }
+svg { display: block; width: 100%; min-width: 44rem; height: auto; }
 footer { margin-top: 3rem; color: var(--quiet); font-size: .87rem; }
 @media print { body { background: #fff; } .card { break-inside: avoid; } }
 """
@@ -71,22 +89,28 @@ def render_report(
     originals: Arrays | None = None,
     displacements: Arrays | None = None,
     title: str = "What was collected",
+    data: dict[str, Any] | None = None,
 ) -> None:
     """Write the report as one HTML file with its pictures inside.
 
     originals: symbols as they came in; displacements: what replay.displacements
-    gave; both by pseudonym in hexadecimal, for devices whose stream and words
-    are known. Raises UserError when the file cannot be written.
+    gave; both by pseudonym in hexadecimal, for devices whose stream and random
+    words are known. data: what report_data gave, with the same displacements;
+    it is asked for here if absent, without names. Raises UserError when the file
+    cannot be written.
     """
-    page = _page(store, originals or {}, displacements or {}, title)
+    if data is None:
+        data = report_data(store, displacements)
+    page = _page(store, data, originals or {}, displacements or {}, title)
     try:
         Path(path_html).write_text(page, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path_html} cannot be written: {error.strerror}.") from None
 
 
-def _page(store: Store, originals: Arrays, displacements: Arrays, title: str) -> str:
-    data = report_data(store, displacements)
+def _page(
+    store: Store, data: dict[str, Any], originals: Arrays, displacements: Arrays, title: str
+) -> str:
     streams = data["streams"]
     warnings = "".join(
         f'<div class="card warning" role="alert"><p>Warning: {escape(text)}</p></div>'
@@ -100,17 +124,15 @@ def _page(store: Store, originals: Arrays, displacements: Arrays, title: str) ->
         _numbers(data),
         "<h2>Streams</h2>",
         _table(
-            STREAMS,
+            stream_columns(streams),
             streams,
-            "One row for each boot of a device. Sent, received, lost, duplicate, missing and"
-            " dropped count frames, sent and dropped by each device's own last word."
-            " Displacements are in steps.",
+            f"One row for each boot of a device. {STREAMS_LEGEND}",
             "No device has been heard.",
         ),
         "<h2>Alarms</h2>",
         _table(ALARMS, data["alarms"], "What points to a fault or an attack.", "No alarms."),
         "<h2>Rejected messages</h2>",
-        _table(REJECTIONS, data["rejections"], "Counted, and not used.", "Nothing was rejected."),
+        _table(REJECTIONS, data["rejections"], REJECTIONS_LEGEND, "Nothing was rejected."),
         "<h2>Tasks</h2>",
         _table(TASKS, data["tasks"], "What the devices execute.", "No Tasks."),
     ]
@@ -122,22 +144,25 @@ def _page(store: Store, originals: Arrays, displacements: Arrays, title: str) ->
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(clean(title))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by tinyldp. Pictures are drawn from the released symbols; a symbol"
-        " is the number of a value bin.</footer>\n</main>\n</body>\n</html>\n"
+        + "\n<footer>Made by tinyldp. Pictures are drawn from the released symbols.</footer>\n"
+        "</main>\n</body>\n</html>\n"
     )
 
 
 def _numbers(data: dict[str, Any]) -> str:
     streams = data["streams"]
-    numbers = {
-        "devices": len({stream["device"] for stream in streams}),
-        "values released": sum(stream["values"] or 0 for stream in streams),
-        "frames received": sum(stream["received"] for stream in streams),
-        "frames lost": sum(stream["lost"] for stream in streams),
-        "alarms": len(data["alarms"]),
-        "messages rejected": sum(row["count"] for row in data["rejections"]),
-    }
-    items = "".join(f"<div><dt>{name}</dt><dd>{n:,}</dd></div>" for name, n in numbers.items())
+    numbers = [
+        (len({stream["device"] for stream in streams}), "device", ""),
+        (sum(stream["values"] or 0 for stream in streams), "value", " released"),
+        (sum(stream["received"] for stream in streams), "frame", " received"),
+        (sum(stream["lost"] for stream in streams), "frame", " lost"),
+        (len(data["alarms"]), "alarm", ""),
+        (sum(row["count"] for row in data["rejections"]), "message", " rejected"),
+    ]
+    items = ""
+    for n, noun, what in numbers:
+        number, noun = counted(n, noun).split(" ")
+        items += f"<div><dt>{noun}{what}</dt><dd>{number}</dd></div>"
     return f'<dl class="numbers">{items}</dl>'
 
 
@@ -153,7 +178,8 @@ def _table(columns: list[Column], rows: list[dict[str, Any]], caption: str, empt
     )
     return (
         '<div class="scroll" tabindex="0"><table>'
-        f'<caption>{escape(caption)} <span class="tag">{UNCERTIFIED}: no certificate yet</span>'
+        f"<caption><div>{escape(caption)}"
+        f' <span class="tag">{UNCERTIFIED}: no certificate yet</span></div>'
         f"</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
     )
 
@@ -197,7 +223,6 @@ def _sections(
 
 
 def _section(store: Store, stream: dict[str, Any], key: str, original: Any, moved: Any) -> str:
-    symbols, present = store.values(stream["boot"])
     task = store.task(stream["task"])
     said = [
         f"{stream['mechanism']}, k = {stream['k']}, window {stream['window']}",
@@ -205,13 +230,20 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
         f"boot {stream['nonce']}",
         f"software {stream['software']}",
     ]
+    name = escape(stream.get("name") or "Device")
     parts = [
         f'<section class="card" aria-labelledby="{key}-head">',
-        f'<h3 id="{key}-head">Device <code>{escape(stream["device"])}</code></h3>',
+        f'<h3 id="{key}-head">{name} <code>{escape(stream["device"])}</code></h3>',
         f'<p class="quiet">{escape(" · ".join(said))}</p>',
     ]
+    try:
+        symbols, present = store.values(stream["boot"])
+    except UserError as error:
+        # One that claims the impossible does not cost the others their pictures.
+        return "\n".join([*parts, f"<p>{escape(clean(error))}</p>", "</section>"])
     if len(symbols):
-        parts.append(f"<figure>{series_picture(key, symbols, present, original)}</figure>")
+        caption = AVERAGES.format(window=task.window) if mean_steps(len(symbols)) > 1 else ""
+        parts.append(_figure(series_picture(key, task, symbols, present, original), caption))
     else:
         parts.append('<p class="quiet">No value has arrived.</p>')
     caption = stream["displacement_law"]
@@ -219,14 +251,22 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
     if stream["displacement_exact"] is not None:
         caption += f"; mean displacement {stream['displacement_exact']:.3f} steps"
     if stream["displacement_measured"] is not None:
-        caption += f"; measured {stream['displacement_measured']:.3f}"
-        if len(settled(moved, task.window)) < len(moved):
-            caption += ", without two windows at each end of the stream"
-    caption = escape(caption.rstrip(".") + ".")
-    if stream["displacement_exact"] is None and moved is None:
-        parts.append(f'<p class="quiet">{caption}</p>')
+        caption += (
+            f"; measured {stream['displacement_measured']:.3f}, without two windows at each end"
+            " of the stream"
+        )
+    if stream["too_short"]:
+        caption = f"{caption.rstrip('.')}; not measured, as the stream is shorter than"
+        caption += f" {MEASURABLE} windows"
+    caption = caption.rstrip(".") + "."
+    if stream["displacement_exact"] is None and stream["displacement_measured"] is None:
+        parts.append(f'<p class="quiet">{escape(caption)}</p>')
     else:
-        picture = law_picture(key + "d", task, moved)
-        parts.append(f"<figure>{picture}<figcaption>{caption}</figcaption></figure>")
+        parts.append(_figure(law_picture(key + "d", task, moved), caption))
     parts.append("</section>")
     return "\n".join(parts)
+
+
+def _figure(picture: str, caption: str) -> str:
+    said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><div class="picture" tabindex="0">{picture}</div>{said}</figure>'

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tinyldp.errors import UserError
 from tinyldp.laws import displacement_law
 from tinyldp.report.data import settled
+from tinyldp.report.symbols import missing_alone, symbol_name
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ GAP = "#c0392b"
 # Steps of the close-up, and points that a full-length line has at most.
 ZOOM = 200
 _POINTS = 700
+# Symbols that get a tick of their own; of more, every second, third...
+_TICKS = 9
 # Share of a law that its picture may leave out on the right.
 _UNSEEN = 0.005
 
@@ -65,8 +68,14 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def mean_steps(steps: int) -> int:
+    """Steps of which series_picture shows the mean, in full length; 1: it shows each."""
+    return max(1, -(-steps // _POINTS))
+
+
 def series_picture(
     key: str,
+    task: Task,
     symbols: npt.NDArray[Any],
     present: npt.NDArray[np.bool_],
     original: npt.NDArray[Any] | None,
@@ -74,13 +83,15 @@ def series_picture(
     """The released series over the original one, in full length and close up.
 
     key: prefix of every id in the SVG. symbols, present: as Store.values gives
-    them. original: symbols as they came in, or None.
+    them. original: symbols as they came in, or None. task: theirs; with bins, the
+    axis names what its symbols stand for.
     """
     steps = len(symbols)
     close = steps > 1.5 * ZOOM
-    with _drawing((9.6, 4.6 if close else 2.5)) as figure:
+    alone = missing_alone(task)
+    with _drawing((9.6, 5.2 if close else 2.7)) as figure:
         axes = figure.subplots(2 if close else 1, 1, squeeze=False)[:, 0]
-        _overview(axes[0], symbols, present, original)
+        _overview(axes[0], symbols, present, original, alone)
         if close:
             start = _busiest(symbols if original is None else original, present)
             axes[0].axvspan(start, start + ZOOM, color="#eef2f5", zorder=0)
@@ -92,8 +103,10 @@ def series_picture(
         for axis in axes:
             axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
             axis.locator_params(axis="both", integer=True)
+            if task.bins is not None:
+                _name_symbols(axis, task)
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=3)
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
         shown = "Released series" + ("" if original is None else " over the original one")
         return _svg(figure, key, f"{shown}: {steps:,} steps.")
 
@@ -117,14 +130,14 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
 
         axis = figure.subplots()
         if law is not None:
-            shown = law.probabilities[: len(offsets)]
-            axis.bar(offsets[: len(shown)], shown, width=0.82, color=BARS, label="exact law")
+            bars = law.probabilities[: len(offsets)]
+            axis.bar(offsets[: len(bars)], bars, width=0.82, color=BARS, label="exact law")
             axis.axvline(0, color=GRID, zorder=0)
-            beyond = 1 - float(shown.sum())
+            beyond = 1 - float(bars.sum())
             if beyond > 1e-6:
                 notes.append(f"later than {last} steps: {100 * beyond:.2f} % by the law")
-        if moved is not None and len(moved):
-            inner = settled(moved, task.window)
+        inner = None if moved is None else settled(moved, task.window)
+        if inner is not None:
             seen = inner[(inner >= first) & (inner <= last)]
             share = np.bincount(seen - first, minlength=len(offsets)) / len(inner)
             axis.plot(offsets, share, "o", ms=4, color=RELEASED, label="measured")
@@ -138,7 +151,7 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
         axis.set_xlim(first - 0.8, last + 0.8)
         axis.margins(y=0.1)
         handles, labels = axis.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside upper right", ncols=2)
+        figure.legend(handles[::-1], labels[::-1], loc="outside upper left", ncols=2)
         if notes:
             axis.annotate(
                 ", ".join(notes),
@@ -148,8 +161,8 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
                 color=QUIET,
                 fontsize=8.5,
             )
-        words = "Distribution of the displacement"
-        return _svg(figure, key, f"{words}, from {first} to {last} steps.")
+        shown = f"Distribution of the displacement, from {first} to {last} steps."
+        return _svg(figure, key, shown)
 
 
 def _overview(
@@ -157,20 +170,22 @@ def _overview(
     symbols: npt.NDArray[Any],
     present: npt.NDArray[np.bool_],
     original: npt.NDArray[Any] | None,
+    alone: int | None,
 ) -> None:
+    """alone: the symbol of missing readings, when it is no value's: no mean contains it."""
     steps = len(symbols)
-    size = -(-steps // _POINTS)
+    size = mean_steps(steps)
     if size == 1:
         _steps(axis, symbols, present, original, 0, steps)
     else:
         if original is not None:
-            everywhere = np.ones(len(original), dtype=np.bool_)
             axis.fill_between(
-                *_means(original, everywhere, size), color=ORIGINAL, alpha=0.55, lw=0,
+                *_means(original, original != alone, size), color=ORIGINAL, alpha=0.55, lw=0,
                 label="original",
             )  # fmt: skip
-        axis.plot(*_means(symbols, present, size), color=RELEASED, lw=1, label="released")
-        axis.set_ylabel("mean symbol")
+        values = present & (symbols != alone)
+        axis.plot(*_means(symbols, values, size), color=RELEASED, lw=1, label="released")
+        axis.set_ylabel("mean value")
         axis.set_xlim(0, max(steps, 1))
         axis.set_ylim(bottom=0)
     if not present.all():
@@ -209,9 +224,20 @@ def _steps(
         axis.stairs(part, edges, fill=True, color=ORIGINAL, alpha=0.55, lw=0, label="original")
     part = np.where(present[start:end], symbols[start:end].astype(float), np.nan)
     axis.stairs(part, edges, color=RELEASED, lw=1.2, label="released", baseline=None)
-    axis.set_ylabel("symbol")
+    axis.set_ylabel("value")
     axis.set_xlim(start, max(end, start + 1))
     axis.set_ylim(bottom=0)
+
+
+def _name_symbols(axis: Axes, task: Task) -> None:
+    """Ticks at symbols, up to the highest one in sight, with what they stand for."""
+    highest = min(int(axis.get_ylim()[1]), task.symbols - 1)
+    ticks = list(range(0, highest + 1, -(-(highest + 1) // _TICKS)))
+    alone = missing_alone(task)
+    if alone is not None and alone == highest and alone not in ticks:
+        # In place of a close neighbour, for which there is no room.
+        ticks = [tick for tick in ticks if tick < alone - 1] + [alone]
+    axis.set_yticks(ticks, [symbol_name(task, tick) for tick in ticks])
 
 
 def _busiest(symbols: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> int:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tinyldp.report.columns import ALARMS, REJECTIONS, STREAMS, TASKS, Column
-from tinyldp.report.data import UNCERTIFIED, Arrays, report_data
+from tinyldp.report.columns import (
+    ALARMS,
+    REJECTIONS,
+    REJECTIONS_LEGEND,
+    STREAMS_LEGEND_SHORT,
+    TASKS,
+    Column,
+    Row,
+    stream_columns,
+)
+from tinyldp.report.data import UNCERTIFIED
 
-if TYPE_CHECKING:
-    from tinyldp.collect.store import Store
 
+def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> str:
+    """Warnings and tables as text, `width` characters wide; color: with ANSI colours.
 
-def text_report(
-    store: Store, displacements: Arrays | None = None, width: int = 120, color: bool = False
-) -> str:
-    """Warnings and tables as text, `width` characters wide; color: with ANSI colours."""
-    data = report_data(store, displacements)
+    data: what report_data gave. A table that is too wide becomes a block for each row.
+    """
     out = io.StringIO()
     console = Console(
         file=out,
@@ -37,41 +45,71 @@ def text_report(
         console.print(Text(f"WARNING  {warning}\n", style="bold red"))
     console.print(Text(data["protection"]))
     console.print(Text(data["certificate"] + "\n"))
-    console.print(_table(f"Streams ({UNCERTIFIED})", STREAMS, data["streams"]))
-    console.print(_table(f"Tasks ({UNCERTIFIED})", TASKS, data["tasks"]))
+    streams = data["streams"]
+    if streams:
+        _print(console, "Streams", stream_columns(streams), streams, STREAMS_LEGEND_SHORT)
+        _print(console, "Tasks", TASKS, data["tasks"])
+    else:
+        console.print(Text("No device has been heard."))
     if data["alarms"]:
-        console.print(_table(f"Alarms ({UNCERTIFIED})", ALARMS, data["alarms"], "bold red"))
+        _print(console, "Alarms", ALARMS, data["alarms"], style="bold red")
     else:
         console.print(Text("No alarms."))
     if data["rejections"]:
-        console.print(_table(f"Rejected ({UNCERTIFIED})", REJECTIONS, data["rejections"]))
+        _print(console, "Rejected", REJECTIONS, data["rejections"], REJECTIONS_LEGEND)
     else:
         console.print(Text("Nothing was rejected."))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines()) + "\n"
 
 
-def _table(
-    title: str, columns: list[Column], rows: list[dict[str, Any]], style: str = "none"
-) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+def _print(
+    console: Console,
+    title: str,
+    columns: list[Column],
+    rows: list[Row],
+    legend: str = "",
+    style: str = "none",
+) -> None:
+    console.print(Text(f"{title} ({UNCERTIFIED})", style="bold"))
+    if _least_width(columns, rows) <= console.width:
+        console.print(_table(columns, rows, style))
+    else:
+        for row in rows:
+            first, *others = (_cell(column, row) for column in columns)
+            pairs = [
+                Text.assemble(column.short, "=", cell)
+                for column, cell in zip(columns[1:], others, strict=True)
+            ]
+            console.print(first, style=style)
+            console.print(Padding(Text(", ").join(pairs), (0, 0, 0, 2)), style=style)
+        console.print()
+    if legend:
+        console.print(Text(legend + "\n"))
+
+
+def _table(columns: list[Column], rows: list[Row], style: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         table.add_column(
             column.short,
             justify="right" if column.number else "left",
-            overflow="fold",
-            no_wrap=column.code,
+            no_wrap=not column.prose,
         )
     for row in rows:
-        cells = [Text(column.cell(row)) for column in columns]
-        for cell, column in zip(cells, columns, strict=True):
-            if column.alarming(row):
-                cell.stylize("bold red")
-        table.add_row(*cells, style=style)
+        table.add_row(*(_cell(column, row) for column in columns), style=style)
     return table
+
+
+def _least_width(columns: list[Column], rows: list[Row]) -> int:
+    """Characters that the table needs, so that nothing is cut and prose breaks at spaces."""
+    width = 0
+    for column in columns:
+        texts = [column.short, *(column.cell(row) for row in rows)]
+        if column.prose:
+            texts = " ".join(texts).split()
+        width += max(map(cell_len, texts)) + 2
+    return width
+
+
+def _cell(column: Column, row: Row) -> Text:
+    return Text(column.cell(row), style="bold red" if column.alarming(row) else "")

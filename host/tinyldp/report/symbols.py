@@ -1,0 +1,29 @@
+"""What the symbols of a Task with bins stand for, as people write it."""
+
+from __future__ import annotations
+
+from tinyldp_protocol.task import Task
+
+
+def missing_alone(task: Task) -> int | None:
+    """The symbol that only missing readings have, or None when a value shares theirs."""
+    own = task.bins is not None and len(task.bins) == task.symbols - 2
+    return task.missing if own else None
+
+
+def symbol_name(task: Task, symbol: int) -> str:
+    """The readings that become this symbol, such as "25–49"; the Task has bins."""  # noqa: RUF002
+    if symbol == missing_alone(task):
+        return "missing"
+    edges = task.bins
+    assert edges is not None
+    if symbol == 0:
+        name = f"<{edges[0]:,}"
+    elif symbol == len(edges):
+        name = f"≥{edges[-1]:,}"
+    else:
+        low, high = edges[symbol - 1], edges[symbol] - 1
+        to = " to " if low < 0 else "–"  # noqa: RUF001
+        name = f"{low:,}" if low == high else f"{low:,}{to}{high:,}"
+    shared = missing_alone(task) is None and symbol == (task.missing or 0)
+    return f"{name} or missing" if shared else name
