@@ -34,7 +34,7 @@ PER_SAMPLE = {
     "switch.py": ("step", "flush", "_release"),
     "entropy.py": ("word", "refill", "_fill"),
     "outbox.py": ("add", "slot", "free"),
-    "framing.py": ("frame", "number"),
+    "framing.py": ("frame",),
     "messages.py": ("set_word",),
 }
 ALLOCATES: dict[type[ast.AST], str] = {

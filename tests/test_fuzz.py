@@ -181,9 +181,8 @@ def test_numbered_frames():
         steps += [mutate.counter(random) for _ in range(500)]
         for n in steps:
             values = random.randbytes(size)
-            line.number(n)
             buf[framing.HEAD + values_at : framing.HEAD + len(data)] = values
-            line.frame(out)
+            line.frame(out, n)
             fields.update(sequence=n, values=values)
             assert out == encoder.frame(encoder.message("release", fields)), n
 

@@ -6,7 +6,7 @@ Nothing in either depends on a reading, except the released values themselves.
 
 A link offers
 
-    encoder(message, same, counted)  as framing.Encoder: slot, number and frame
+    encoder(message, same, counted)  as framing.Encoder: slot and frame
     write(frame)                     True when the whole frame was taken
     receive()                        bytes of one message now in link.inbox, or 0
 """
@@ -109,10 +109,14 @@ class Agent:
         self._release[at] = released
         at += 1
         self._at = at
-        self.count += 1
+        count = self.count + 1
+        self.count = count
         if at == self._values_end:
-            self._close()
-        if self.count == COUNTER_MAX:
+            # As _close(), but for the call.
+            self._at = self._values_at
+            outbox = self.outbox
+            self._encoder.frame(outbox.add(), outbox.next - 1)
+        if count == COUNTER_MAX:
             self._halt(COUNTER_END)
 
     def stop(self):
@@ -164,10 +168,9 @@ class Agent:
 
     def _close(self):
         """Finish the frame under construction."""
-        outbox = self.outbox
-        self._encoder.number(outbox.next)
-        self._encoder.frame(outbox.add())
         self._at = self._values_at
+        outbox = self.outbox
+        self._encoder.frame(outbox.add(), outbox.next - 1)
 
     def _beacon(self):
         """Send hello until the host has it, and status; True when both were taken."""

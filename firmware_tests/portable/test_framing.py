@@ -105,9 +105,8 @@ def test_a_counted_number():
     runs += (range(0xFFFF00, 0x1000102), range(top - 300, top + 1), (0, top, 1, 2))
     for run in runs:
         for n in run:
-            encoder.number(n)
             message[HEAD + 7] = n & 3
-            encoder.frame(frame)
+            encoder.frame(frame, n)
             word = bytes([n & 255, n >> 8 & 255, n >> 16 & 255, n >> 24])
             payload = b"\x00\x07" + word + bytes([0x41, n & 3, 9])
             assert bytes(frame) == b"\x00" + cobs(payload + crc(payload)) + b"\x00", n

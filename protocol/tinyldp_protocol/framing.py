@@ -89,7 +89,7 @@ class Encoder:
     message[same] it is the same in every frame, and is encoded only once.
 
     counted: 0, or how many bytes from there on are a 4-byte little-endian number,
-    which number() sets, and constants after it. Going from one number to the next
+    which frame() sets, and constants after it. Going from one number to the next
     costs no CRC over them.
     """
 
@@ -136,26 +136,6 @@ class Encoder:
             self._highs.append(self._high ^ high)
         self._feed()
 
-    def number(self, n):
-        """Put the number n < 2^30 into the message. Allocates nothing."""
-        message = self._message
-        at = self._same
-        flips = n & 255
-        message[at] = flips
-        if flips and n - 1 == self._number:
-            bits = 0
-            while not flips & 1:
-                flips >>= 1
-                bits += 1
-            self._low ^= self._lows[bits]
-            self._high ^= self._highs[bits]
-        else:
-            message[at + 1] = n >> 8 & 255
-            message[at + 2] = n >> 16 & 255
-            message[at + 3] = n >> 24
-            self._feed()
-        self._number = n
-
     def slot(self):
         """A new bytearray that frame() can write into."""
         message = self._message
@@ -168,10 +148,27 @@ class Encoder:
                 last = i
         return out
 
-    def frame(self, out):
-        """Write the finished frame into a slot. Allocates nothing."""
+    def frame(self, out, number=-1):
+        """Write the finished frame into a slot; number < 2^30, if counted. Allocates nothing."""
         message = self._message
+        same = self._same
         end = len(message) - TAIL
+        if number >= 0:
+            flips = number & 255
+            message[same] = flips
+            if flips and number - 1 == self._number:
+                bits = 0
+                while not flips & 1:
+                    flips >>= 1
+                    bits += 1
+                self._low ^= self._lows[bits]
+                self._high ^= self._highs[bits]
+            else:
+                message[same + 1] = number >> 8 & 255
+                message[same + 2] = number >> 16 & 255
+                message[same + 3] = number >> 24
+                self._feed()
+            self._number = number
         # Crc32.feed and put, written out: on this path calls cost more than bytes.
         low = self._low
         high = self._high
@@ -190,7 +187,7 @@ class Encoder:
         message[end + 2] = low >> 16 & 255
         message[end + 3] = low >> 24 | (high ^ 0xF000000) >> 20
         zero = end + 4
-        for i in range(end + 3, self._same - 1, -1):
+        for i in range(end + 3, same - 1, -1):
             byte = message[i]
             if byte:
                 out[i] = byte

@@ -286,14 +286,13 @@ class _Plain:
         self._message = message
         self._same = same
 
-    def number(self, n):
-        set_word(self._message, self._same, n)
-
     def slot(self):
         return bytearray(len(self._message) - HEAD - TAIL)
 
-    def frame(self, out):
+    def frame(self, out, number=-1):
         message = self._message
+        if number >= 0:
+            set_word(message, self._same, number)
         for i in range(len(out)):
             out[i] = message[HEAD + i]
 
