@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import collecting
 from tests.fit import FALSE_ALARM, fit
 from tinyldp.lanes import Lane
 from tinyldp.laws import Law, displacement_law
@@ -21,19 +22,9 @@ Q = {RANSWITCH: 0.06, STASWITCH: 0.08}
 
 def make_task(mechanism: int, factor: float = 1.0) -> Task:
     k = 10 if mechanism == RANSWITCH else 8
-    return Task(
-        {
-            "mechanism": mechanism,
-            "window": k,
-            "k": k,
-            "symbols": 65536,
-            "thresholds": [round(factor * Q[mechanism] * SCALE)],
-            "tick": 1,
-            "batch": 1,
-            "resend": 5,
-            "beacon": 5,
-            "outbox": 16,
-        }
+    thresholds = [round(factor * Q[mechanism] * SCALE)]
+    return collecting.make_task(
+        mechanism=mechanism, window=k, k=k, symbols=65536, thresholds=thresholds
     )
 
 

@@ -16,7 +16,8 @@ from tinyldp_protocol.task import Task, write_file
 WORDS = 64
 
 
-def make_task(**changed: int) -> Task:
+def make_task(**changed: int | list[int]) -> Task:
+    """A small RanSwitch, with changes; its id is known."""
     numbers: dict[str, int | list[int]] = {
         "mechanism": 1,
         "window": 4,

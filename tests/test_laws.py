@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests import collecting
 from tests.fit import FALSE_ALARM, fit
 from tinyldp.laws import TAIL, Law, displacement_law, why_no_law
 from tinyldp.replay import bytes_needed, displacements
@@ -19,19 +20,9 @@ STEPS = 200_000
 
 
 def make_task(mechanism: int, k: int, q: float, window: int | None = None) -> Task:
-    return Task(
-        {
-            "mechanism": mechanism,
-            "window": window or k,
-            "k": k,
-            "symbols": 16,
-            "thresholds": [round(q * SCALE)],
-            "tick": 1000,
-            "batch": 1,
-            "resend": 5,
-            "beacon": 5,
-            "outbox": 16,
-        }
+    thresholds = [round(q * SCALE)]
+    return collecting.make_task(
+        mechanism=mechanism, window=window or k, k=k, symbols=16, thresholds=thresholds
     )
 
 

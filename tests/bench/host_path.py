@@ -11,13 +11,14 @@ from pathlib import Path
 
 import cbor2
 
+from tests.collecting import make_task
 from tinyldp.collect.collector import BATCH
 from tinyldp.collect.deframing import Deframer
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp_protocol.framing import HEAD, TAIL, Encoder
 from tinyldp_protocol.messages import OS, put_hello, put_release
-from tinyldp_protocol.task import SCALE, Task, write_file
+from tinyldp_protocol.task import Task
 
 FRAMES = 20_000
 CHUNK = 4096
@@ -27,22 +28,7 @@ _NONCE = bytes(range(8))
 
 
 def _task() -> Task:
-    task = Task(
-        {
-            "mechanism": 1,
-            "window": 10,
-            "k": 10,
-            "symbols": 16,
-            "thresholds": [SCALE // 30],
-            "tick": 1,
-            "batch": 1,
-            "resend": 100,
-            "beacon": 1000,
-            "outbox": 255,
-        }
-    )
-    write_file(task)
-    return task
+    return make_task(batch=1)
 
 
 def _messages() -> list[bytes]:
