@@ -243,3 +243,24 @@ def test_packet_identifiers_wrap(lane: Lane, tmp_path: Path) -> None:
     assert isinstance(process, PipedProcess)
     assert result.exit_code == 0, result.stderr + result.stdout
     assert result.stdout.split() == [b"70000", str(70000 - 65535).encode(), b"70000"]
+
+
+@pytest.mark.parametrize("lane", ["unix"], indirect=True)
+def test_a_host_that_does_not_read_or_is_unplugged_holds_no_device(lane: Lane) -> None:
+    lane.install(compiled=True)
+    program = Path(__file__).parent / "programs" / "unread.py"
+    lane.put({"main.py": program.read_bytes()})
+    host, device = os.openpty()
+    with lane.start("main.py", os.ttyname(device)) as process:
+        taken = b""
+        while not taken.endswith(b"\n"):
+            chunk = process.read(1, 30)
+            assert chunk, "the device is held"
+            taken += chunk
+        assert 10 < int(taken) < 10_000
+        os.close(device)
+        os.close(host)
+        process.write(b"\n")
+        result = process.wait(30)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.split() == [b"False", b"0"]
