@@ -22,11 +22,11 @@ import pytest
 
 from tinyldp.collect.store import Store, Stream
 from tinyldp.demo.broker import Broker, broker, find_mosquitto
-from tinyldp.demo.fleet import Device, install
+from tinyldp.demo.fleet import Device, install, start_device
 from tinyldp.lanes import Cable, Lane
 from tinyldp.lanes.interpreter import PipedProcess
 from tinyldp.lanes.unix import Unix
-from tinyldp.replay import POOL_WORDS, bytes_needed, replay
+from tinyldp.replay import bytes_needed, replay
 from tinyldp.study import load_study
 from tinyldp_protocol.task import write_file
 
@@ -94,15 +94,7 @@ class Line:
                 readings,
                 os.urandom(bytes_needed(task, STEPS)),
             )
-            files = {
-                f"{number}.task": write_file(task),
-                f"{number}.words": device.words,
-                f"{number}.readings": readings.tobytes(),
-            }
-            self.lane.put(files)
-            device.process = self.lane.start(
-                "main.py", *files, str(POOL_WORDS), device.pseudonym.hex(), device.link, where
-            )
+            start_device(self.lane, device, where)
             self.devices.append(device)
         self.wait_until(lambda: self.received() >= 300)
 

@@ -128,7 +128,7 @@ class Agent:
         return self._farewells >= _FAREWELLS
 
     def service(self):
-        """After each tick: take in what the host says, send what is due."""
+        """Once for each tick: take in what the host says, send what is due."""
         if self.health == RUNNING:
             try:
                 self._entropy.refill()

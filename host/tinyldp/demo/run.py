@@ -34,13 +34,13 @@ from tinyldp.errors import UserError
 from tinyldp.lanes import open_lane
 from tinyldp.lanes.cable import Cable
 from tinyldp.lanes.unix import Unix
+from tinyldp.planning import plan
 from tinyldp.progress import Progress
 from tinyldp.recordings import load_recording, sample_recordings
 from tinyldp.replay import displacements, replay
 from tinyldp.report import render_report, report_data
 from tinyldp.stoppable import Stoppable
 from tinyldp.study import Study, load_study
-from tinyldp_protocol.task import write_file
 
 # Seconds without a new frame after which the rest is not waited for.
 _PATIENCE = 30
@@ -62,9 +62,10 @@ def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dic
     paths = recordings or sample_recordings()
     loaded = [load_recording(path) for path in paths[:DEVICES]]
     folder = _fresh(output)
-    studies = [load_study(path) for path in write_studies(folder)]
-    for study in studies:
-        (folder / f"{study.name}.task").write_bytes(write_file(study.task()))
+    written = write_studies(folder)
+    for path in written:
+        plan(path)
+    studies = [load_study(path) for path in written]
     devices = make_devices(studies, loaded, steps)
     started = time.monotonic()
     with contextlib.ExitStack() as stack:

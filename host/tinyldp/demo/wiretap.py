@@ -13,9 +13,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tinyldp.lanes.cable import Cable
 from tinyldp.stoppable import Stoppable
+from tinyldp.study import broker_address
 from tinyldp_protocol.framing import MAX_MESSAGE, Decoder
+from tinyldp_protocol.messages import ACK, HELLO, RELEASE, STATUS
 
-_KINDS = {0: "hello", 1: "release", 2: "ack", 3: "status"}
+_KINDS = {HELLO: "hello", RELEASE: "release", ACK: "ack", STATUS: "status"}
 
 
 class Wiretap(Stoppable):
@@ -26,14 +28,14 @@ class Wiretap(Stoppable):
 
     def __init__(self, address: str) -> None:
         self.mqtt: list[tuple[str, bytes]] = []
-        host, port = address.rsplit(":", 1)
+        host, port = broker_address(address)
         ready = threading.Event()
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
         self._client.on_message = lambda _client, _data, message: self.mqtt.append(
             (message.topic, bytes(message.payload))
         )
         self._client.on_subscribe = lambda *_: ready.set()
-        self._client.connect(host, int(port))
+        self._client.connect(host, port)
         self._client.loop_start()
         self._client.subscribe("tinyldp/#", qos=1)
         ready.wait(5)
