@@ -69,13 +69,9 @@ class PipedProcess(Process):
         self._end()
         self._start()
 
-    def wait(self, timeout: float = 60.0) -> Result:
-        return self.finish(b"", timeout)
-
-    def finish(self, data: bytes, timeout: float) -> Result:
-        """Send data and the end of input, and let the program end."""
+    def wait(self, timeout: float = 60.0, stdin: bytes = b"") -> Result:
         try:
-            output, _ = self._child.communicate(data, timeout)
+            output, _ = self._child.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
             self._end()
             raise TimeoutError(f"The program did not end in {timeout:g} s.") from None
@@ -130,17 +126,6 @@ class Interpreter(Lane):
         process = PipedProcess(self.command(main, args, heap), self.folder)
         self._processes.append(process)
         return process
-
-    def run(
-        self,
-        main: str,
-        *args: str,
-        heap: str | None = None,
-        stdin: bytes = b"",
-        timeout: float = 60.0,
-    ) -> Result:
-        with self.start(main, *args, heap=heap) as process:
-            return process.finish(stdin, timeout)
 
     def stop(self) -> None:
         while self._processes:

@@ -42,8 +42,8 @@ class Process(Stoppable):
         """Start the program anew, as after a power cut: its files stay."""
 
     @abstractmethod
-    def wait(self, timeout: float = 60.0) -> Result:
-        """End the program's input and let it finish; TimeoutError when it does not."""
+    def wait(self, timeout: float = 60.0, stdin: bytes = b"") -> Result:
+        """Send stdin, end the program's input and let it finish; TimeoutError if it does not."""
 
 
 class Lane(Stoppable):
@@ -78,8 +78,7 @@ class Lane(Stoppable):
     ) -> Result:
         """Run a program to its end; TimeoutError when it takes longer than `timeout` seconds."""
         with self.start(main, *args, heap=heap) as process:
-            process.write(stdin)
-            return process.wait(timeout)
+            return process.wait(timeout, stdin)
 
 
 def checked_path(path: str) -> str:

@@ -124,11 +124,12 @@ class Board(Process):
         self._unread = b""
         self._execute("system_reset")
 
-    def wait(self, timeout: float = 60.0) -> Result:
+    def wait(self, timeout: float = 60.0, stdin: bytes = b"") -> Result:
         """The program ends where the REPL prompts, or after a traceback: exit code 1.
 
         The board then shows the error on its display for minutes before it prompts.
         """
+        self.write(stdin)
         output = self._expect(_END, timeout)
         return Result(int(b"Traceback" in output), output, b"")
 
