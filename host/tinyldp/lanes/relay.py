@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -56,6 +57,7 @@ def _boot(name):
     execfile(name)
 """
 _RAW_REPL = b"raw REPL; CTRL-B to exit\r\n>"
+_PASTE = b"\x05A\x01"
 _PROMPT = b"\r\n>>> "
 # Seconds that a board waits for somebody to read, as MicroPython's USB does.
 _PATIENCE = 0.5
@@ -117,7 +119,7 @@ class RelayedBoard(Stoppable):
         assert spec is not None
         assert spec.origin is not None
         self._device, slave = os.openpty()
-        _set_line(slave)
+        _interruptible(slave, True)
         files = ["boot.py"] if self._raw else ["boot.py", "main.py"]
         boot = _BOOT + "".join(f"_boot({name!r})\n" for name in files)
         site = str(Path(spec.origin).parent)
@@ -137,6 +139,7 @@ class RelayedBoard(Stoppable):
         os.set_blocking(self._device, False)
         self._ready = False
         self._said = b""
+        self._pasting = self._pasted = False
         if self._raw:
             os.write(self._device, b"\x01")
 
@@ -163,6 +166,10 @@ class RelayedBoard(Stoppable):
                     continue
             if self._host in ready:
                 held = os.read(self._host, 1024)
+                self._said_by_host(held)
+                if termios.tcgetattr(self._device)[3] & termios.ISIG:
+                    # A second interrupt before the first is served would end the unix port.
+                    held = re.sub(b"\x03+", b"\x03", held)
             if held and self._ready:
                 with contextlib.suppress(BlockingIOError, OSError):
                     held = held[os.write(self._device, held) :]
@@ -187,11 +194,23 @@ class RelayedBoard(Stoppable):
             self._ready = True
             chunk = before + after
             self._said = after
+        if self._pasted and self._said.endswith(b"\x04>"):
+            self._pasted = False
+            _interruptible(self._device, False)
         self._to_host(chunk)
         prompt, raw = self._said.rfind(_PROMPT), self._said.rfind(_RAW_REPL)
         if prompt != raw:
             self._raw = raw > prompt
         self._said = self._said[-len(_RAW_REPL) :]
+
+    def _said_by_host(self, chunk: bytes) -> None:
+        """The unix port runs pasted code with Ctrl-C as a plain byte; here it interrupts."""
+        if _PASTE in chunk:
+            self._pasting = True
+        elif self._pasting and chunk.endswith(b"\x04"):
+            self._pasting = False
+            self._pasted = True
+            _interruptible(self._device, True)
 
     def _to_host(self, chunk: bytes) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -206,14 +225,15 @@ class RelayedBoard(Stoppable):
                 select.select([self._stop_read], [], [], 0.002)
 
 
-def _set_line(slave: int) -> None:
-    """Raw, but for Ctrl-C."""
-    tty.setraw(slave)
-    attributes = termios.tcgetattr(slave)
-    attributes[3] |= termios.ISIG | termios.NOFLSH
-    for other in (termios.VQUIT, termios.VSUSP):
-        attributes[6][other] = b"\x00"
-    termios.tcsetattr(slave, termios.TCSANOW, attributes)
+def _interruptible(end: int, on: bool) -> None:
+    """Whether Ctrl-C interrupts; apart from that the terminal is raw."""
+    tty.setraw(end, termios.TCSANOW)
+    attributes = termios.tcgetattr(end)
+    if on:
+        attributes[3] |= termios.ISIG | termios.NOFLSH
+        for other in (termios.VQUIT, termios.VSUSP):
+            attributes[6][other] = b"\x00"
+    termios.tcsetattr(end, termios.TCSANOW, attributes)
 
 
 def main(folder: str) -> None:
