@@ -183,6 +183,21 @@ class Board(Stoppable):
         """Everything below a folder: sizes of files, None for folders; empty where it is not."""
         return dict(self.rows(_TREE.format(root=root), "listed"))
 
+    def tree_of(self, place: str, modules: Iterable[str]) -> list[str]:
+        """Paths at a place on the module path that `import` would take for these modules.
+
+        Of a package the first file in it, or the folder itself when it is empty.
+        """
+        found = []
+        head = place + "/" if place else ""
+        for module in modules:
+            for name in (module, f"{module}.py", f"{module}.mpy"):
+                code = f"import os\ntry:\n os.stat({head + name!r})\n print(1)\nexcept OSError:\n pass"
+                if self.exec(code, "searched").strip():
+                    files = [p for p, size in self.tree(head + name).items() if size is not None]
+                    found.append(min(files, default=head + name))
+        return found
+
     def hashes(self, paths: Iterable[str]) -> dict[str, bytes]:
         """SHA-256 of those of the files that are there, computed by the board."""
         wanted = list(paths)
