@@ -192,7 +192,9 @@ class Board(Stoppable):
         head = place + "/" if place else ""
         for module in modules:
             for name in (module, f"{module}.py", f"{module}.mpy"):
-                code = f"import os\ntry:\n os.stat({head + name!r})\n print(1)\nexcept OSError:\n pass"
+                code = (
+                    f"import os\ntry:\n os.stat({head + name!r})\n print(1)\nexcept OSError:\n pass"
+                )
                 if self.exec(code, "searched").strip():
                     files = [p for p, size in self.tree(head + name).items() if size is not None]
                     found.append(min(files, default=head + name))

@@ -342,9 +342,7 @@ def _remove_versions(board: Board, keep: set[str]) -> None:
             board.remove(path)
 
 
-def _copy(
-    board: Board, folder: str, files: Mapping[str, bytes], progress: Progress | None
-) -> int:
+def _copy(board: Board, folder: str, files: Mapping[str, bytes], progress: Progress | None) -> int:
     """Copy what is not there yet, remove what does not belong there, verify everything."""
     wanted = {f"{folder}/{path}": content for path, content in files.items()}
     present = board.hashes(path for path in board.tree(folder) if path in wanted)

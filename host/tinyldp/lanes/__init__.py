@@ -27,9 +27,7 @@ def open_lane(name: str) -> Lane:
     Raises UserError for an unknown name and for a lane that this computer lacks.
     """
     kind, _, port = name.partition(":")
-    if kind == Serial.name:
-        if not port:
-            raise UserError("The lane serial needs a port, as in serial:/dev/ttyACM0.")
+    if kind == Serial.name and port:
         return Serial(port)
     if name not in LANES:
         known = ", ".join([*LANES, "serial:PORT"])

@@ -14,7 +14,6 @@ import contextlib
 import os
 import re
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -81,7 +80,7 @@ class RelayedBoard(Stoppable):
         self._heap = heap
         self._raw = False
         self._stalled = False
-        self._power = threading.Lock()
+        self._on = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
         self._host, self._host_slave = os.openpty()
         tty.setraw(self._host_slave)
@@ -98,9 +97,10 @@ class RelayedBoard(Stoppable):
 
     def power_cut(self) -> None:
         """Off and on again, in the middle of whatever it does."""
-        with self._power:
-            self._raw = False
-            self._child.send_signal(signal.SIGKILL)
+        self._on.clear()
+        self._raw = False
+        self._child.kill()
+        self._on.wait()
 
     def stop(self) -> None:
         if not self._thread.is_alive():
@@ -176,14 +176,14 @@ class RelayedBoard(Stoppable):
 
     def _restart(self) -> None:
         """The interpreter has ended: begin anew, as a board does."""
-        with self._power:
-            os.close(self._device)
-            code = self._child.wait()
-            if code == _RESET or code < 0:
-                self._raw = False
-            else:
-                self._to_host(b"\r\nMPY: soft reboot\r\n")
-            self._start()
+        os.close(self._device)
+        code = self._child.wait()
+        if code == _RESET or code < 0:
+            self._raw = False
+        else:
+            self._to_host(b"\r\nMPY: soft reboot\r\n")
+        self._start()
+        self._on.set()
 
     def _said_by_board(self, chunk: bytes) -> None:
         self._said += chunk

@@ -57,9 +57,7 @@ class BoardProcess(Process):
         self._ended = False
         argv = [self._main, *self._args]
         self._board.clear()
-        self._board.begin(
-            _RUN.format(folder=_FOLDER, argv=argv, main=self._main, mark=self._mark)
-        )
+        self._board.begin(_RUN.format(folder=_FOLDER, argv=argv, main=self._main, mark=self._mark))
         self._running = True
 
     @property
