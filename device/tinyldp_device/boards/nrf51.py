@@ -1,0 +1,38 @@
+"""The BBC micro:bit and other nRF51 boards with its MicroPython: generator, storage, line."""
+
+from machine import mem32
+from microbit import uart
+from micropython import kbd_intr
+
+from tinyldp_protocol.messages import HARDWARE
+
+# Looks at the generator before it counts as dead: 20 s. A byte takes 0.7 ms at the most (nRF51
+# reference manual, RNG); an emulator's can be late, and its clock jump.
+_PATIENCE = 1 << 20
+
+
+class HardwareRng:
+    """The hardware generator, with its bias correction on."""
+
+    quality = HARDWARE
+
+    def __init__(self):
+        mem32[0x4000D504] = 1
+        mem32[0x4000D000] = 1
+
+    def fill(self, buf):
+        for i in range(len(buf)):
+            mem32[0x4000D100] = 0
+            patience = _PATIENCE
+            while not mem32[0x4000D100]:
+                patience -= 1
+                if not patience:
+                    raise OSError("no random byte")
+            buf[i] = mem32[0x4000D508]
+
+
+def open_serial():
+    """The USB line at 115200 baud, binary: Ctrl-C (0x03) is a byte like any other."""
+    uart.init(115200)
+    kbd_intr(-1)
+    return uart
