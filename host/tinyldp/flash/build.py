@@ -41,6 +41,8 @@ loop()
 """
 SAMPLE = b"from microbit import button_a\n\n\ndef sample():\n    return button_a.get_presses()\n"
 
+_OF_MAIN = frozenset({"gc", "micropython", "step", "steps", "loop"})
+
 # Names that main.py uses, and those of the firmware's methods that modules call.
 _KEPT = """append any bytes clear close copy count find format get index init items join keys
 open pop read readinto readline remove reset size sleep sort split update values write
@@ -82,7 +84,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
     specialise(trees.values(), task)
     modules = pruned({name: Module(tree.body) for name, tree in trees.items()})
-    statements = dissolved(modules, CLASSES)
+    statements = dissolved(modules, CLASSES, _OF_MAIN)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1]
     if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call) or last.value.args:

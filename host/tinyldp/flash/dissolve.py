@@ -30,8 +30,13 @@ REUSED = frozenset({"Crc32"})
 _MARK = "@"
 
 
-def dissolved(modules: Mapping[str, Module], classes: frozenset[str]) -> list[ast.stmt]:
-    """The statements of modules["program"], with all that they need, in order."""
+def dissolved(
+    modules: Mapping[str, Module], classes: frozenset[str], kept: frozenset[str]
+) -> list[ast.stmt]:
+    """The statements of modules["program"], with all that they need, in order.
+
+    classes: the names of those to dissolve; kept: names that are never deleted.
+    """
     program = _Program(modules, classes)
     statements: list[ast.stmt] = []
     body = [
@@ -48,7 +53,7 @@ def dissolved(modules: Mapping[str, Module], classes: frozenset[str]) -> list[as
     inline(statements, functions)
     for node in [*statements, *functions.values()]:
         ast.fix_missing_locations(node)
-    return _in_order(statements, functions)
+    return _in_order(statements, functions, kept)
 
 
 class _Program:
@@ -68,8 +73,8 @@ class _Program:
                         single = copy.copy(node)
                         single.names = [alias]
                         self._definitions[alias.name] = single
-                elif path == "program" and isinstance(node, ast.FunctionDef):
-                    self._own.append(node)
+                elif path == "program" and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    self._own += [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef)]
                     self._define(node, path, classes)
                 elif path != "program" or isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     self._define(node, path, classes)
@@ -270,8 +275,12 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
     """Write into a function what every call gives it."""
     calls: dict[str, list[ast.Call]] = {}
     mentions: Counter[str] = Counter()
+    local: set[str] = set()
     for tree in trees:
         mentions.update(global_loads(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                local |= stored(node) | {argument.arg for argument in node.args.args}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 calls.setdefault(node.func.id, []).append(node)
@@ -283,7 +292,9 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
         for i in reversed(range(len(function.args.args))):
             parameter = function.args.args[i].arg
             given = mine[0].args[i]
-            fixed = _known(given) or (isinstance(given, ast.Name) and given.id in functions)
+            fixed = _known(given) or (
+                isinstance(given, ast.Name) and given.id in functions and given.id not in local
+            )
             if (
                 fixed
                 and parameter not in changed
@@ -295,7 +306,9 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
                 Replace({parameter: given}).visit(function)
 
 
-def _in_order(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> list[ast.stmt]:
+def _in_order(
+    statements: list[ast.stmt], functions: dict[str, ast.stmt], kept: frozenset[str]
+) -> list[ast.stmt]:
     """Definitions before the first statement that needs them, deletions after the last."""
     needs = [_needed([node], functions) for node in statements]
     result: list[ast.stmt] = []
@@ -309,7 +322,7 @@ def _in_order(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> lis
         result.append(node)
         there |= stored(node)
         later = set().union(*needs[i + 1 :]) if i + 1 < len(statements) else needs[i]
-        gone = sorted(name for name in there if name not in later)
+        gone = sorted(name for name in there if name not in later | kept)
         if gone:
             there -= set(gone)
             result.append(ast.Delete([ast.Name(name, ast.Del()) for name in gone]))
