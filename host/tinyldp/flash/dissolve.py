@@ -275,15 +275,18 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
     """Write into a function what every call gives it."""
     calls: dict[str, list[ast.Call]] = {}
     mentions: Counter[str] = Counter()
-    local: set[str] = set()
+    # Names that mean something else where a function is called.
+    local: dict[str, set[str]] = {}
     for tree in trees:
         mentions.update(global_loads(tree))
+        names: set[str] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                local |= stored(node) | {argument.arg for argument in node.args.args}
+                names |= stored(node) | {argument.arg for argument in node.args.args}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 calls.setdefault(node.func.id, []).append(node)
+                local.setdefault(node.func.id, set()).update(names)
     for name, function in functions.items():
         mine = calls.get(name, [])
         if not isinstance(function, ast.FunctionDef) or not mine or mentions[name] != len(mine):
@@ -293,7 +296,9 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
             parameter = function.args.args[i].arg
             given = mine[0].args[i]
             fixed = _known(given) or (
-                isinstance(given, ast.Name) and given.id in functions and given.id not in local
+                isinstance(given, ast.Name)
+                and given.id in functions
+                and given.id not in local[name]
             )
             if (
                 fixed
@@ -310,7 +315,8 @@ def _in_order(
     statements: list[ast.stmt], functions: dict[str, ast.stmt], kept: frozenset[str]
 ) -> list[ast.stmt]:
     """Definitions before the first statement that needs them, deletions after the last."""
-    needs = [_needed([node], functions) for node in statements]
+    carried = _carried(statements, functions)
+    needs = [_needed([node], functions, carried) for node in statements]
     result: list[ast.stmt] = []
     there: set[str] = set()
     for i, node in enumerate(statements):
@@ -329,12 +335,29 @@ def _in_order(
     return result
 
 
-def _needed(nodes: list[ast.stmt], functions: Mapping[str, ast.stmt]) -> set[str]:
+def _carried(statements: list[ast.stmt], functions: Mapping[str, ast.stmt]) -> dict[str, set[str]]:
+    """The classes whose instances a variable may hold: their methods' names must stay."""
+    carried: dict[str, set[str]] = {}
+    for node in statements:
+        loaded = set(global_loads(node))
+        classes = {name for name in loaded if isinstance(functions.get(name), ast.ClassDef)}
+        classes = classes.union(*(carried.get(name, set()) for name in loaded))
+        for name in stored(node):
+            carried[name] = carried.get(name, set()) | classes
+    return carried
+
+
+def _needed(
+    nodes: list[ast.stmt], functions: Mapping[str, ast.stmt], carried: Mapping[str, set[str]]
+) -> set[str]:
     """All names that the nodes use, and what these use in turn."""
     names: set[str] = set()
     pending: list[ast.AST] = list(nodes)
     while pending:
-        for name in global_loads(pending.pop()):
+        node = pending.pop()
+        names_here = list(global_loads(node))
+        names_here += [c for name in names_here for c in carried.get(name, ())]
+        for name in names_here:
             if name not in names:
                 names.add(name)
                 if name in functions:
