@@ -1,7 +1,7 @@
-"""ESP32, ESP32-S2, -S3, -C3, -C6: generator, storage, line.
+"""ESP32, -S2, -S3, -C3, -C6: generator, storage, line.
 
 Only the radio feeds their generator with noise (Espressif's Technical Reference
-Manual): it is switched on, joins no network, and nothing is drawn while it is off.
+Manual): it is on here, joins no network, and nothing is drawn while it is off.
 """
 
 from os import urandom

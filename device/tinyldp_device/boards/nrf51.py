@@ -12,15 +12,15 @@ _PATIENCE = 1 << 20
 
 
 class HardwareRng:
-    """The hardware generator, with its bias correction on."""
+    """The hardware generator, with its bias correction on; stopped while nobody asks."""
 
     quality = HARDWARE
 
     def __init__(self):
         mem32[0x4000D504] = 1
-        mem32[0x4000D000] = 1
 
     def fill(self, buf):
+        mem32[0x4000D000] = 1
         for i in range(len(buf)):
             mem32[0x4000D100] = 0
             patience = _PATIENCE
@@ -29,6 +29,7 @@ class HardwareRng:
                 if not patience:
                     raise OSError("no random byte")
             buf[i] = mem32[0x4000D508]
+        mem32[0x4000D004] = 1
 
 
 def open_serial():

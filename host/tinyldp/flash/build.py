@@ -20,13 +20,19 @@ from tinyldp.errors import UserError
 from tinyldp.flash.dissolve import dissolved
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import RELEASE_VALUES_AT
+from tinyldp_protocol.task import STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 CLASSES = frozenset(
     {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer", "RanSwitch", "StaSwitch"}
-    | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
+    | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity", "Words"}
 )
+# Found on the board: what leaves 1.5 KB free while it reports, and what it compiles at once.
+LARGEST_DATA = 1536
+LONGEST_LINE = 1000
+LARGEST_SAMPLE = 1024
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
 import micropython
@@ -96,8 +102,28 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         lines.append(_line(rename.visit(node)))
+    longest = max(map(len, lines))
+    for what, size, most in (
+        ("the data of its Task", task_data(task), LARGEST_DATA),
+        ("its longest line of code", longest, LONGEST_LINE),
+        ("its sample.py", len(sample), LARGEST_SAMPLE),
+    ):
+        if size > most:
+            raise UserError(
+                f"This Task does not fit on a micro:bit: {what} has {size} bytes, at most {most} "
+                f"fit (its code has {sum(map(len, lines))})."
+            )
     files = {"main.py": MAIN, "steps": b"".join(lines), "sample.py": sample}
     return Build(files)
+
+
+def task_data(task: Task) -> int:
+    """Bytes of heap for buffers whose size the Task decides, in the board's blocks of 16."""
+    frame = HEAD + RELEASE_VALUES_AT + 1 + task.batch * task.width + TAIL
+    late = (1 if task.window <= 256 else 2) if task.mechanism == STASWITCH else 0
+    sizes = [frame] * (task.outbox + 1) + [task.window * task.width, task.window * late]
+    sizes += [4 * task.outbox, 4 * len(task.bins or ())]
+    return sum(16 + (size + 15) // 16 * 16 for size in sizes)
 
 
 def _line(node: ast.stmt) -> bytes:

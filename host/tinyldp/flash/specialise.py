@@ -186,9 +186,10 @@ class Fold(ast.NodeTransformer):
         return values[0] if len(values) == 1 else node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
+        node.test = self.visit(node.test)
         if isinstance(node.test, ast.Constant):
-            return node.body if node.test.value else node.orelse
+            return self.visit(node.body if node.test.value else node.orelse)
+        self.generic_visit(node)
         return node
 
     def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
