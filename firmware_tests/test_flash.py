@@ -16,8 +16,8 @@ from tinyldp import cli
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash import provision
-from tinyldp.flash.board import Board
 from tinyldp.flash.provision import ROOT, Flashed, flash
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 from tinyldp.lanes.unix import Unix
@@ -107,10 +107,10 @@ def heard(board: RelayedBoard) -> dict[str, bytes]:
                     hello = {"task": message[8:16], "pseudonym": message[17:25]}
                 if message[1] == RELEASE and hello:
                     return hello
-            if said.endswith(b">>> "):
-                return {}
-            if b"tinyldp: " in said and said.endswith(b"\n"):
+            if b"tinyldp: " in said and said.endswith(b">>> "):
                 return {"said": said}
+            if said.endswith(b"\r\n>>> "):
+                return {}
     raise AssertionError(f"the board said {said!r}")
 
 
@@ -166,10 +166,9 @@ class Cutter:
                 self.left -= 1
                 if self.left < 0:
                     if name == "write":
-                        # Half of it is in an open file when the power goes.
-                        board.exec(
-                            f"f=open({path!r},'wb')\nf.write({rest[0][: len(rest[0]) // 2]!r})"
-                        )
+                        # Half of it has arrived.
+                        real(board, path, rest[0][: len(rest[0]) // 2])
+                    board.unplug()
                     relayed.power_cut()
                     raise Cut
             real(board, path, *rest)
@@ -183,8 +182,7 @@ def interrupted(board: RelayedBoard, cutter: Cutter, at: int, again: Callable) -
     cutter.done.clear()
     try:
         return again()
-    except (Cut, UserError):
-        assert cutter.left < 0
+    except Cut:
         return None
     finally:
         cutter.left = None
@@ -202,7 +200,7 @@ def test_interrupted_at_every_file(
     seen = []
     versions = itertools.cycle([NEW, OLD])
     wanted, current = next(versions), OLD
-    for at in itertools.count(step := 5 if littlefs else 0, 6 if littlefs else 1):
+    for at in itertools.count(2 if littlefs else 0, 4 if littlefs else 1):
         done = interrupted(board, cutter, at, lambda: flash(board.port, wanted, sample=sample))
         runs = heard(board)
         assert runs["pseudonym"] == bytes.fromhex(first.pseudonym)
@@ -215,8 +213,11 @@ def test_interrupted_at_every_file(
             # The switch was made: go on from the other version.
             wanted, current = current, wanted
             flash(board.port, current, sample=sample)
-    else:
-        raise AssertionError(step)
+        with Board(board.port) as found:
+            # What is there already would not be copied again.
+            use = provision._in_use(found)
+            assert use is not None
+            provision._remove_versions(found, {use[1]})
     assert at > 20
     # The old one as well as the new one was left running by an interruption.
     assert {False, True} == set(seen[:-1]) or littlefs
@@ -340,16 +341,10 @@ def test_no_room(board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPa
         flash(board.port, OLD, sample=sample)
 
 
-@pytest.mark.parametrize(
-    "main",
-    [
-        "import time\nwhile True:\n    try:\n        while True:\n            print('data')\n"
-        "    except KeyboardInterrupt:\n        pass\n",
-        "import sys, termios\ntermios.setraw(0)\nwhile True:\n    sys.stdout.buffer.write(b'data')\n",
-    ],
-)
-def test_a_program_that_does_not_stop(board: RelayedBoard, sample: Path, main: str) -> None:
-    (board.folder / "main.py").write_text(main)
+def test_a_program_that_does_not_stop(board: RelayedBoard, sample: Path) -> None:
+    (board.folder / "main.py").write_text(
+        "import sys, termios\ntermios.setraw(0)\nwhile True:\n    sys.stdout.buffer.write(b'data')\n"
+    )
     board.power_cut()
     with pytest.raises(UserError, match="keeps sending and does not stop on Ctrl-C"):
         flash(board.port, OLD, sample=sample)
@@ -446,6 +441,7 @@ def test_bad_input(
     assert "no Python module" in refused(capsys, task_file, *rest, "--sample", nothing)
     good = [*rest, "--sample", sample]
     assert "no Python module" in refused(capsys, task_file, *good, "--board", nothing)
+    time.sleep(0.5)  # The board that was refused last starts anew.
     with serial.Serial(board.port, exclusive=True):
         assert "another program has it open" in refused(capsys, task_file, *good)
     monkeypatch.setattr(provision, "OLDEST", (9, 1))

@@ -1,7 +1,6 @@
 """ESP32, -S2, -S3, -C3, -C6: generator, storage, line.
 
-Only the radio feeds their generator with noise (Espressif's Technical Reference
-Manual): it is on here, joins no network, and nothing is drawn while it is off.
+Only the radio feeds the generator (Espressif's manual): here it is on and joins no network.
 """
 
 from os import urandom

@@ -14,6 +14,7 @@ that is interrupted, the board runs the old version or the new one.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinyldp.errors import UserError
-from tinyldp.flash.board import Board
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
 from tinyldp_device.identity import provision
 from tinyldp_device.state import State, StateError
@@ -128,48 +129,67 @@ def flash(
     """
     content = None if sample is None else _sample(sample)
     with Board(port) as board:
-        name, board_source = _suited(board, board_file)
-        use = _in_use(board)
-        _refuse_shadows(board, content is not None)
-        _refuse_foreign_main(board, replace_main)
-        if content is None and use is not None:
-            content = board.read(f"{ROOT}/{use[1]}/sample.py")
-        if content is None and not any(
-            path in board.tree() for path in ("sample.py", "sample.mpy", "sample/__init__.py")
-        ):
-            raise UserError(
-                "The board has no sample.py, which reads the sensor: name one with --sample."
+        try:
+            return _flash(
+                board, task, content, board_file, compiled, new_identity, replace_main, progress
             )
-        modules = needed(name, board_source)
-        if compiled:
-            modules = _compile(board, modules)
-        files = {**modules, "task": write_file(task)}
-        if content is not None:
-            files["sample.py"] = content
-        version = _version(files)
-        folder = f"{ROOT}/{version}"
-        files[f"{_START}.py"] = _STARTER.format(board=name, folder=folder).encode()
-        identity = _check_identity(board, use is not None, new_identity)
-        _remove_versions(board, {version} | ({use[1]} if use else set()))
-        copied = _copy(board, folder, files, progress)
-        pseudonym = _provision(board, identity)
-        _use(board, use, version)
-        _put_main(board)
-        _remove_versions(board, {version})
-        board.restart()
-        facts = board.facts
-        return Flashed(
-            port=port,
-            board=name,
-            micropython=".".join(map(str, facts.version)),
-            task_id=task.id.hex(),
-            version=version,
-            files=len(files),
-            bytes=sum(map(len, files.values())),
-            copied=copied,
-            pseudonym=pseudonym.hex(),
-            identity="kept" if identity == "kept" else "new",
+        finally:
+            # Whatever came in between, what ran there before goes on.
+            with contextlib.suppress(UserError):
+                board.restart()
+
+
+def _flash(
+    board: Board,
+    task: Task,
+    content: bytes | None,
+    board_file: Path | None,
+    compiled: bool,
+    new_identity: bool,
+    replace_main: bool,
+    progress: Progress | None,
+) -> Flashed:
+    name, board_source = _suited(board, board_file)
+    use = _in_use(board)
+    _refuse_shadows(board, content is not None)
+    _refuse_foreign_main(board, replace_main)
+    if content is None and use is not None:
+        content = board.read(f"{ROOT}/{use[1]}/sample.py")
+    if content is None and not any(
+        path in board.tree() for path in ("sample.py", "sample.mpy", "sample/__init__.py")
+    ):
+        raise UserError(
+            "The board has no sample.py, which reads the sensor: name one with --sample."
         )
+    modules = needed(name, board_source)
+    if compiled:
+        modules = _compile(board, modules)
+    files = {**modules, "task": write_file(task)}
+    if content is not None:
+        files["sample.py"] = content
+    version = _version(files)
+    folder = f"{ROOT}/{version}"
+    files[f"{_START}.py"] = _STARTER.format(board=name, folder=folder).encode()
+    identity = _check_identity(board, use is not None, new_identity)
+    _remove_versions(board, {version} | ({use[1]} if use else set()))
+    copied = _copy(board, folder, files, progress)
+    pseudonym = _provision(board, identity)
+    _use(board, use, version)
+    _put_main(board)
+    _remove_versions(board, {version})
+    facts = board.facts
+    return Flashed(
+        port=board.port,
+        board=name,
+        micropython=".".join(map(str, facts.version)),
+        task_id=task.id.hex(),
+        version=version,
+        files=len(files),
+        bytes=sum(map(len, files.values())),
+        copied=copied,
+        pseudonym=pseudonym.hex(),
+        identity="kept" if identity == "kept" else "new",
+    )
 
 
 def needed(board: str, board_source: bytes | None = None) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ from tinyldp.lanes.lane import Stoppable
 INTERRUPT = b"\x03" * 32
 _TIMEOUT = 2.0
 _ENTER = 6
+_ATTEMPTS = 6
 # What every board with a REPL can be asked, from MicroPython 1.9.2 on.
 _WHO = """
 import sys
@@ -49,7 +50,7 @@ def _t(d):
 try:
  _t({root!r})
 except OSError as e:
- if e.errno!=2: raise
+ if e.errno not in (2,20): raise
 """
 _HASH = """
 import hashlib
@@ -102,21 +103,25 @@ class Board(Stoppable):
         self._failure = TransportError
         if not os.path.exists(port) and "://" not in port and os.name == "posix":
             raise UserError(f"There is no board at {port}: no such port.")
-        try:
-            # Found by opening: mpremote hides why a port cannot be opened.
-            self._transport = SerialTransport(port, timeout=_TIMEOUT)
-        except (TransportError, OSError, ValueError):
-            raise UserError(
-                f"The port {port} can't be opened: another program has it open, "
-                "or you may not use it."
-            ) from None
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._transport = SerialTransport(port, timeout=_TIMEOUT)
+                break
+            except (TransportError, OSError, ValueError):
+                # A board that was just reset may need a moment; mpremote hides what is wrong.
+                if not left:
+                    raise UserError(
+                        f"The port {port} can't be opened: another program has it open, "
+                        "or you may not use it."
+                    ) from None
+                time.sleep(0.1)
         self.serial: Any = self._transport.serial
         try:
             self._enter()
             with self._told("asked what it is"):
                 self.facts = self._ask()
         except BaseException:
-            self._close()
+            self.unplug()
             raise
 
     def stop(self) -> None:
@@ -124,16 +129,18 @@ class Board(Stoppable):
         if self.serial.is_open:
             with contextlib.suppress(OSError, self._failure):
                 self._transport.exit_raw_repl()
-            self._close()
+            self.unplug()
 
     def restart(self) -> None:
         """Soft reset: boot.py and main.py run anew, and the port is closed."""
+        if not self.serial.is_open:
+            return
         with self._told("started"):
             self._transport.exit_raw_repl()
             self._until(b">>> ")
             self.serial.write(b"\x04")
             self._until(b"soft reboot\r\n")
-        self._close()
+        self.unplug()
 
     def clear(self) -> None:
         """Soft reset that does not run main.py: an empty heap."""
@@ -270,7 +277,9 @@ class Board(Stoppable):
         try:
             for attempt in range(3):
                 self.serial.write(INTERRUPT)
-                self._settle()
+                # mpremote itself would wait for silence without limit.
+                if not self._settle():
+                    continue
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         self._transport.enter_raw_repl(
@@ -289,11 +298,14 @@ class Board(Stoppable):
             )
         raise UserError(f"The board at {self.port} does not answer: no MicroPython REPL there.")
 
-    def _settle(self) -> None:
-        """Throw away what is still on its way, for a second at most."""
+    def _settle(self) -> bool:
+        """Throw away what is still on its way, for a second at most; True when it fell silent."""
         end = time.monotonic() + 1.0
-        while self._hears(0.1) and time.monotonic() < end:
+        while self._hears(0.1):
+            if time.monotonic() >= end:
+                return False
             self.serial.reset_input_buffer()
+        return True
 
     def _hears(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -354,7 +366,8 @@ class Board(Stoppable):
     def _gone(self, error: OSError) -> UserError:
         return UserError(f"The board at {self.port} is gone: {error.strerror or error}.")
 
-    def _close(self) -> None:
+    def unplug(self) -> None:
+        """Close the port and leave the board as it is."""
         with contextlib.suppress(OSError):
             self._transport.close()
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from tinyldp.errors import UserError
-from tinyldp.flash.board import Board
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.lane import Lane, Process, Result, checked_path
 from tinyldp.lanes.packages import compile_module, sources
 
