@@ -86,11 +86,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
-    modules = pruned(parsed(program or PROGRAM.read_text()))
-    trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
-    specialise(trees.values(), task)
-    modules = pruned({name: Module(tree.body) for name, tree in trees.items()})
-    statements = dissolved(modules, CLASSES, _OF_MAIN)
+    statements = dissolved(modules_of(task, program or PROGRAM.read_text()), CLASSES, _OF_MAIN)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1]
     if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call) or last.value.args:
@@ -115,6 +111,14 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
             )
     files = {"main.py": MAIN, "steps": b"".join(lines), "sample.py": sample}
     return Build(files)
+
+
+def modules_of(task: Task, program: str) -> dict[str, Module]:
+    """What of each module the program needs for this Task, its integers written in."""
+    modules = pruned(parsed(program))
+    trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
+    specialise(trees.values(), task)
+    return pruned({name: Module(tree.body) for name, tree in trees.items()})
 
 
 def task_data(task: Task) -> int:
