@@ -346,6 +346,9 @@ def test_a_program_that_does_not_stop(board: RelayedBoard, sample: Path) -> None
         "import sys, termios\ntermios.setraw(0)\nwhile True:\n    sys.stdout.buffer.write(b'data')\n"
     )
     board.power_cut()
+    with serial.Serial(board.port, timeout=0.1) as line:
+        while not line.read(4):
+            pass
     with pytest.raises(UserError, match="keeps sending and does not stop on Ctrl-C"):
         flash(board.port, OLD, sample=sample)
 

@@ -15,8 +15,8 @@ import pytest
 import serial
 
 from tinyldp.errors import UserError
-from tinyldp.flash.board import Board
 from tinyldp.lanes import Lane, Result, open_lane
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.microbit import FIRMWARE, Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
