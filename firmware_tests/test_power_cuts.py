@@ -1,4 +1,4 @@
-"""Stored state under power cuts: on littlefs at every block write, on the micro:bit at every step."""
+"""Stored state under power cuts: every block write on littlefs, every step on the micro:bit."""
 
 from __future__ import annotations
 

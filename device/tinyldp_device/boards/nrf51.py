@@ -1,14 +1,10 @@
 """The BBC micro:bit and other nRF51 boards with its MicroPython: generator, storage, line."""
 
-from machine import mem32
-from microbit import uart
-from micropython import kbd_intr
-
 from tinyldp_protocol.messages import HARDWARE
 
 # Looks at the generator before it counts as dead: 20 s. A byte takes 0.7 ms at the most (nRF51
 # reference manual, RNG); an emulator's can be late, and its clock jump.
-_PATIENCE = 1 << 20
+_PATIENCE = 1000000
 
 
 class HardwareRng:
@@ -17,9 +13,13 @@ class HardwareRng:
     quality = HARDWARE
 
     def __init__(self):
+        from machine import mem32
+
         mem32[0x4000D504] = 1
 
     def fill(self, buf):
+        from machine import mem32
+
         mem32[0x4000D000] = 1
         for i in range(len(buf)):
             mem32[0x4000D100] = 0
@@ -34,6 +34,9 @@ class HardwareRng:
 
 def open_serial():
     """The USB line at 115200 baud, binary: Ctrl-C (0x03) is a byte like any other."""
+    from microbit import uart  # pyright: ignore[reportMissingImports]
+    from micropython import kbd_intr
+
     uart.init(115200)
     kbd_intr(-1)
     return uart

@@ -22,9 +22,15 @@ class Clock:
 
     def __init__(self, line):
         self._line = line
-        self.ticks_ms = time.ticks_ms
-        self.ticks_add = time.ticks_add
-        self.ticks_diff = time.ticks_diff
+
+    def ticks_ms(self):
+        return time.ticks_ms()
+
+    def ticks_add(self, ticks, delta):
+        return time.ticks_add(ticks, delta)
+
+    def ticks_diff(self, one, other):
+        return time.ticks_diff(one, other)
 
     def sleep_ms(self, ms):
         while ms > 0:
@@ -52,6 +58,6 @@ def start(board, task_path, sample):
         agent = Agent(task, entropy, SerialLink(line), identity.pseudonym)
         if identity.ended:
             agent.health = COUNTER_END
-        run(agent, task.tick, sample, Clock(line))
+        run(agent, task.tick, sample, Clock(line))  # type: ignore
     finally:
         line.close()

@@ -145,13 +145,13 @@ class _Program:
         program = self
 
         class Constructions(ast.NodeTransformer):
-            def visit_Call(self, call: ast.Call) -> ast.expr:
-                self.generic_visit(call)
-                if isinstance(call.func, ast.Name) and call.func.id in program._classes:
-                    name = call.func.id
-                    before.extend(program._initialised(name, name, "__init__", call.args))
+            def visit_Call(self, node: ast.Call) -> ast.expr:
+                self.generic_visit(node)
+                if isinstance(node.func, ast.Name) and node.func.id in program._classes:
+                    name = node.func.id
+                    before.extend(program._initialised(name, name, "__init__", node.args))
                     return ast.Name(_MARK + name, ast.Load())
-                return call
+                return node
 
         if isinstance(node, ast.FunctionDef):
             return [node]

@@ -127,7 +127,7 @@ def flash(
     replace_main: overwrite a main.py that is not tinyldp's.
     Raises UserError in every other case, with the old version still in use.
     """
-    content = None if sample is None else _sample(sample)
+    content = None if sample is None else read_sample(sample)
     with Board(port) as board:
         try:
             return _flash(
@@ -223,7 +223,8 @@ def _imports(path: str, source: bytes) -> Iterable[str]:
             yield from (name.name for name in node.names)
 
 
-def _sample(path: Path) -> bytes:
+def read_sample(path: Path) -> bytes:
+    """The module with the user's sample(); UserError when it is not one."""
     try:
         content = path.read_bytes()
         tree = ast.parse(content)

@@ -131,6 +131,7 @@ class Fold(ast.NodeTransformer):
             isinstance(node.value, ast.Tuple)
             and isinstance(node.ctx, ast.Load)
             and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, int)
         ):
             return node.value.elts[node.slice.value]
         return node
