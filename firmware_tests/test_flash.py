@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import serial
@@ -18,6 +23,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, Flashed, flash
 from tinyldp.lanes.board import Board
+from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 from tinyldp.lanes.unix import Unix
@@ -92,7 +98,7 @@ def sample(tmp_path: Path) -> Path:
     return path
 
 
-def heard(board: RelayedBoard) -> dict[str, bytes]:
+def heard(board: RelayedBoard | SimpleNamespace) -> dict[str, bytes]:
     """What the board announces in a hello, once it also releases values; {} when it only talks."""
     deframer = Deframer()
     hello: dict[str, bytes] = {}
@@ -200,8 +206,11 @@ def test_interrupted_at_every_file(
     seen = []
     versions = itertools.cycle([NEW, OLD])
     wanted, current = next(versions), OLD
+    at, runs = 0, {}
     for at in itertools.count(2 if littlefs else 0, 4 if littlefs else 1):
-        done = interrupted(board, cutter, at, lambda: flash(board.port, wanted, sample=sample))
+        done = interrupted(
+            board, cutter, at, functools.partial(flash, board.port, wanted, sample=sample)
+        )
         runs = heard(board)
         assert runs["pseudonym"] == bytes.fromhex(first.pseudonym)
         assert runs["task"] in (OLD.id, NEW.id), (at, cutter.done)
@@ -229,6 +238,7 @@ def test_first_flashing_interrupted_at_every_file(
 ) -> None:
     """Nothing runs, or the Task does; flashing again always goes through."""
     cutter = Cutter(monkeypatch, board)
+    at, runs = 0, {}
     for at in itertools.count(0, 3):
         done = interrupted(board, cutter, at, lambda: flash(board.port, OLD, sample=sample))
         runs = heard(board)
@@ -343,7 +353,8 @@ def test_no_room(board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_program_that_does_not_stop(board: RelayedBoard, sample: Path) -> None:
     (board.folder / "main.py").write_text(
-        "import sys, termios\ntermios.setraw(0)\nwhile True:\n    sys.stdout.buffer.write(b'data')\n"
+        "import sys, termios\ntermios.setraw(0)\n"
+        "while True:\n    sys.stdout.buffer.write(b'data')\n"
     )
     board.power_cut()
     with serial.Serial(board.port, timeout=0.1) as line:
@@ -358,7 +369,7 @@ def test_something_prints_while_files_are_copied(board: RelayedBoard, sample: Pa
         "import _thread, time\ndef chat():\n    while True:\n        time.sleep_ms(3)\n"
         "        print('data')\n_thread.start_new_thread(chat, ())\n"
     )
-    with pytest.raises(UserError, match="fell silent or sent something else|keeps sending"):
+    with pytest.raises(UserError, match=r"fell silent or sent something else|keeps sending"):
         flash(board.port, OLD, sample=sample)
 
 
@@ -417,6 +428,28 @@ def test_command_line(
     text = capsys.readouterr().out
     assert "uncertified" in text
     assert f"Pseudonym {result['pseudonym']}, kept." in text
+
+
+def test_emulated_microbit(
+    task_file: Path, sample: Path, need: Callable[[str, str | None], None]
+) -> None:
+    need("microbit", Microbit.missing())
+    command = [sys.executable, "-m", "tinyldp", "flash", str(task_file), "--lane", "microbit"]
+    command += ["--uncertified", "--json", "--sample", str(sample)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        text = b""
+        while not text.endswith(b"\n}\n"):
+            line = running.stdout.readline()
+            assert line
+            text += line
+        result = json.loads(text)
+        expected = {"task": OLD.id, "pseudonym": bytes.fromhex(result["pseudonym"])}
+        try:
+            assert heard(SimpleNamespace(port=result["port"])) == expected
+        finally:
+            running.send_signal(signal.SIGINT)
+    assert running.returncode == 0
 
 
 def test_bad_input(

@@ -100,7 +100,7 @@ def test_your_sensor_in_ten_minutes(
 
 
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
-    """The board file that the README shows, on the relayed board (whose Ctrl-C is the terminal's)."""
+    """The board file that the README shows; on the relayed board the line is the terminal's."""
     need("unix", Unix.missing())
     need("serial", Serial.missing())
     shown = block("python", "def slots").replace(

@@ -183,7 +183,7 @@ def test_ports_that_are_no_board(board: RelayedBoard) -> None:
 def test_a_board_that_vanishes(board: RelayedBoard) -> None:
     with Board(board.port) as found:
         board.stop()
-        with pytest.raises(UserError, match="is gone|fell silent"):
+        with pytest.raises(UserError, match=r"is gone|fell silent"):
             found.exec("print(1)")
 
 

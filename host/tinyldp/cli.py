@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -160,7 +161,7 @@ def _flash(options: argparse.Namespace) -> int:
             "to flash it all the same, say --uncertified."
         )
     if options.lane:
-        raise UserError("--lane microbit is not here yet.")
+        return _flash_emulated(options, task)
     with FileProgress("copied") as progress:
         done = flash(
             options.port,
@@ -182,6 +183,43 @@ def _flash(options: argparse.Namespace) -> int:
             "all verified by SHA-256.\n"
             f"Pseudonym {done.pseudonym}, {done.identity}."
         )
+    return 0
+
+
+def _flash_emulated(options: argparse.Namespace, task: Any) -> int:
+    """Build for the micro:bit, and run it in the emulator until Ctrl-C."""
+    from tinyldp.flash.build import SAMPLE
+    from tinyldp.flash.microbit import flash_microbit
+    from tinyldp.flash.provision import read_sample
+    from tinyldp.lanes import open_lane
+    from tinyldp.lanes.port import Port
+
+    sample = read_sample(options.sample) if options.sample else SAMPLE
+    with open_lane(options.lane) as lane:
+        build, pseudonym, process = flash_microbit(task, lane, sample)
+        with Port(process) as port:
+            result = {
+                "lane": options.lane,
+                "port": port.path,
+                "task_id": task.id.hex(),
+                "files": {name: len(data) for name, data in build.files.items()},
+                "bytes": build.size,
+                "pseudonym": pseudonym.hex(),
+                "certified": False,
+            }
+            if options.json:
+                _print_json(result)
+            else:
+                print(
+                    f"Task {task.id.hex()}, uncertified, runs on an emulated micro:bit: "
+                    f"{len(build.files)} files, {build.size} bytes.\n"
+                    f"Pseudonym {pseudonym.hex()}, new. "
+                    f"Collect from {port.path}; Ctrl-C ends the board."
+                )
+            sys.stdout.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(1)
     return 0
 
 

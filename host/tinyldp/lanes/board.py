@@ -23,7 +23,7 @@ from tinyldp.lanes.lane import Stoppable
 
 # So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
 INTERRUPT = b"\x03" * 32
-_TIMEOUT = 2.0
+_TIMEOUT = 2
 _ENTER = 6
 _ATTEMPTS = 6
 # What every board with a REPL can be asked, from MicroPython 1.9.2 on.
