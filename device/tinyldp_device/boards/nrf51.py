@@ -15,21 +15,22 @@ class HardwareRng:
     def __init__(self):
         from machine import mem32
 
+        self._registers = mem32
         mem32[0x4000D504] = 1
 
     def fill(self, buf):
-        from machine import mem32
-
-        mem32[0x4000D000] = 1
+        """Allocates nothing."""
+        registers = self._registers
+        registers[0x4000D000] = 1
         for i in range(len(buf)):
-            mem32[0x4000D100] = 0
+            registers[0x4000D100] = 0
             patience = _PATIENCE
-            while not mem32[0x4000D100]:
+            while not registers[0x4000D100]:
                 patience -= 1
                 if not patience:
                     raise OSError("no random byte")
-            buf[i] = mem32[0x4000D508]
-        mem32[0x4000D004] = 1
+            buf[i] = registers[0x4000D508]
+        registers[0x4000D004] = 1
 
 
 def open_serial():
