@@ -25,6 +25,7 @@ from tinyldp.lanes.lane import Stoppable
 INTERRUPT = b"\x03" * 32
 _TIMEOUT = 2
 _ENTER = 6
+_LONGEST = 15
 _ATTEMPTS = 6
 # What every board with a REPL can be asked, from MicroPython 1.9.2 on.
 _WHO = """
@@ -116,6 +117,10 @@ class Board(Stoppable):
                     ) from None
                 time.sleep(0.1)
         self.serial: Any = self._transport.serial
+        # mpremote would listen for ever to a board that never stops sending.
+        self._deadline = 0.0
+        self._read = self.serial.read
+        self.serial.read = self._read_in_time
         try:
             self._enter()
             with self._told("asked what it is"):
@@ -164,7 +169,7 @@ class Board(Stoppable):
                 if time.monotonic() >= deadline:
                     return b""
                 time.sleep(0.002)
-            return self.serial.read(waiting)
+            return self._read(waiting)
         except OSError as error:
             raise self._gone(error) from None
 
@@ -272,8 +277,14 @@ class Board(Stoppable):
         )
         return space
 
+    def _read_in_time(self, size: int = 1) -> bytes:
+        if self._deadline and time.monotonic() > self._deadline:
+            raise self._failure("it does not come to an end")
+        return self._read(size)
+
     def _enter(self) -> None:
         """To the raw REPL, past whatever runs there."""
+        self._deadline = time.monotonic() + 3 * _ENTER
         try:
             for attempt in range(3):
                 self.serial.write(INTERRUPT)
@@ -334,6 +345,7 @@ class Board(Stoppable):
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
         """Turn what can go wrong on the line into a sentence."""
+        self._deadline = time.monotonic() + _LONGEST
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield
