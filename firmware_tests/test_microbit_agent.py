@@ -23,7 +23,6 @@ from tinyldp.collect.collector import Collector
 from tinyldp.collect.store import Store
 from tinyldp.lanes import Lane
 from tinyldp.lanes.lane import Process
-from tinyldp_device.entropy import EntropyError  # noqa: F401
 from tinyldp_protocol.messages import COUNTER_END, COUNTER_MAX, ENDED
 from tinyldp_protocol.task import Task
 
