@@ -19,6 +19,9 @@ import pytest
 
 from tinyldp.lanes import LANES, Lane, Result, open_lane
 from tinyldp.lanes.cpython import CPython
+from tinyldp.lanes.relay import RelayedBoard
+from tinyldp.lanes.serial import Serial
+from tinyldp.lanes.unix import Unix
 
 FIRMWARE_TESTS = Path(__file__).parent / "firmware_tests"
 PORTABLE = FIRMWARE_TESTS / "portable"
@@ -34,8 +37,35 @@ class Guarded(CPython):
         return [sys.executable, "-I", "-S", "-B", guard, main, *args]
 
 
+class SerialBoard(Serial):
+    """The board on the port that TINYLDP_SERIAL names, or else a relayed one."""
+
+    def __init__(self) -> None:
+        self._relayed = None
+        port = os.environ.get("TINYLDP_SERIAL")
+        if port is None:
+            self._relayed = RelayedBoard(heap="2M")
+            port = self._relayed.port
+        try:
+            super().__init__(port)
+        except BaseException:
+            if self._relayed is not None:
+                self._relayed.stop()
+            raise
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return super().missing() or (None if "TINYLDP_SERIAL" in os.environ else Unix.missing())
+
+    def stop(self) -> None:
+        super().stop()
+        if self._relayed is not None:
+            self._relayed.stop()
+
+
 LANES[Guarded.name] = Guarded
-PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm")
+LANES[SerialBoard.name] = SerialBoard
+PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm", "serial")
 REQUIRED = [name for name in os.environ.get("TINYLDP_REQUIRE", "").split(",") if name]
 ALWAYS = ("cpython", "guarded")
 # What can be required; a name that is not here would require nothing, silently.

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tinyldp.demo.broker import broker
+from tinyldp.flash.provision import flash
 from tinyldp.lanes import Lane
+from tinyldp.lanes.relay import RelayedBoard
+from tinyldp.lanes.serial import Serial
+from tinyldp.lanes.unix import Unix
+from tinyldp.study import load_study
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -26,13 +33,14 @@ def block(language: str, word: str) -> str:
 def command(text: str) -> list[str]:
     """A line of the README, to be run by this Python."""
     assert text in README
-    return [sys.executable, "-m", *text.removeprefix(".venv/bin/").split()]
+    words = text.removeprefix(".venv/bin/").split()
+    return [sys.executable, *(words[1:] if words[0] == "python" else ["-m", *words])]
 
 
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     with broker(tmp_path) as server:
-        study = block("toml", "[study]").replace("127.0.0.1:18830", server.address)
+        study = block("toml", "18830").replace("127.0.0.1:18830", server.address)
         (tmp_path / "load.toml").write_text(study)
         subprocess.run(command(".venv/bin/tinyldp plan load.toml"), cwd=tmp_path, check=True)
         collect = command(".venv/bin/tinyldp collect load.toml --until-ended 1")
@@ -44,7 +52,7 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
             lane.install()
             lane.put(
                 {
-                    "sensor.py": block("python", "def sample").encode(),
+                    "sensor.py": block("python", "MQTTClient").encode(),
                     "load.task": (tmp_path / "load.task").read_bytes(),
                 }
             )
@@ -63,6 +71,56 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "load.html").read_text()
     (values,) = (tmp_path / "load-values").glob("*.csv")
     assert len(values.read_text().splitlines()) == stream["values"] + 1
+
+
+def test_your_sensor_in_ten_minutes(
+    tmp_path: Path, need: Callable[[str, str | None], None]
+) -> None:
+    """The tutorial word for word; the port alone is the relayed board's."""
+    need("unix", Unix.missing())
+    need("serial", Serial.missing())
+    relay = command(".venv/bin/python -m tinyldp.lanes.relay my-board")
+    with subprocess.Popen(relay, cwd=tmp_path, stdout=subprocess.PIPE) as board:
+        assert board.stdout is not None
+        port = board.stdout.readline().decode().strip()
+        try:
+            (tmp_path / "sample.py").write_text(block("python", "% 40"))
+            study = block("toml", "/dev/ttyACM0").replace("/dev/ttyACM0", port)
+            (tmp_path / "sensor.toml").write_text(study)
+            lines = block("sh", "tinyldp flash").strip().split("\n")
+            assert [line.split()[1] for line in lines] == ["plan", "flash", "collect", "report"]
+            for line in lines:
+                words = [port if word == "/dev/ttyACM0" else word for word in command(line)]
+                subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
+        finally:
+            board.send_signal(signal.SIGINT)
+    assert board.returncode == 0
+    report = command(".venv/bin/tinyldp report sensor.db --html sensor.html")
+    done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    (stream,) = json.loads(done.stdout)["streams"]
+    assert (stream["values"], stream["lost"], stream["health"]) == (500, 0, "ended")
+    assert stream["entropy"] == "OS"
+    assert "<svg" in (tmp_path / "sensor.html").read_text()
+
+
+def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
+    """The board file that the README shows; on the relayed board the line is the terminal's."""
+    need("unix", Unix.missing())
+    need("serial", Serial.missing())
+    shown = block("python", "def slots").replace(
+        "from micropython import kbd_intr", "from tinyldp_device.boards.unix import open_line"
+    )
+    own = shown.replace("return ReplLine(kbd_intr)", "return open_line()")
+    assert own.count("open_line") == 3
+    (tmp_path / "mine.py").write_text(own)
+    (tmp_path / "sample.py").write_text(block("python", "% 40"))
+    (tmp_path / "sensor.toml").write_text(block("toml", "/dev/ttyACM0"))
+    task = load_study(tmp_path / "sensor.toml").task()
+    with RelayedBoard() as board:
+        done = flash(
+            board.port, task, sample=tmp_path / "sample.py", board_file=tmp_path / "mine.py"
+        )
+    assert done.board == "mine"
 
 
 @pytest.mark.parametrize("lane", ["wasm"], indirect=True)

@@ -36,6 +36,8 @@ PER_SAMPLE = {
     "outbox.py": ("add", "slot", "free"),
     "framing.py": ("frame",),
     "messages.py": ("set_word",),
+    "small.py": ("tick", "_close"),
+    "smallserial.py": ("frame",),
 }
 ALLOCATES: dict[type[ast.AST], str] = {
     ast.Lambda: "lambda",

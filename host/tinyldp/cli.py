@@ -1,4 +1,4 @@
-"""The command line: `tinyldp demo | plan | collect | report`."""
+"""The command line: `tinyldp demo | plan | flash | collect | report`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,33 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("study", type=Path, metavar="STUDY.toml")
     plan.add_argument("-o", "--output", type=Path, metavar="TASK", help="default: STUDY.task")
 
+    flash = command("flash", _flash, "Put the device package and a Task on a board, and start it.")
+    flash.add_argument("task", type=Path, metavar="TASK")
+    where = flash.add_mutually_exclusive_group(required=True)
+    where.add_argument("--port", help="serial port of a board with files, as /dev/ttyACM0")
+    where.add_argument(
+        "--lane", choices=["microbit"], help="build for and run on an emulated board"
+    )
+    flash.add_argument(
+        "--sample",
+        type=Path,
+        metavar="FILE",
+        help="module with the function sample() to copy along",
+    )
+    flash.add_argument(
+        "--board", type=Path, metavar="FILE", help="board file for a board that has none here"
+    )
+    flash.add_argument("--mpy", action="store_true", help="compile the modules with mpy-cross")
+    flash.add_argument(
+        "--uncertified", action="store_true", help="flash a Task that has no certificate"
+    )
+    flash.add_argument(
+        "--new-identity", action="store_true", help="erase the board's pseudonym, draw another"
+    )
+    flash.add_argument(
+        "--replace-main", action="store_true", help="overwrite a main.py that is not tinyldp's"
+    )
+
     collect = command("collect", _collect, "Receive what a study's devices release.")
     collect.add_argument("study", type=Path, metavar="STUDY.toml")
     collect.add_argument("--db", help="file or database URL (default: STUDY.db)")
@@ -149,6 +177,81 @@ def _plan(options: argparse.Namespace) -> int:
         _print_json(result)
     else:
         print(f"Task {result['task_id']} ({result['bytes']} bytes) written to {path}, uncertified.")
+    return 0
+
+
+def _flash(options: argparse.Namespace) -> int:
+    from tinyldp.flash.provision import flash
+    from tinyldp.progress import FileProgress
+    from tinyldp.study import load_task
+
+    task = load_task(options.task)
+    if not options.uncertified:
+        raise UserError(
+            f"{options.task} has no certificate that says what it gives away "
+            f"({options.task}.cert.json; nothing makes one yet): "
+            "to flash it all the same, say --uncertified."
+        )
+    if options.lane:
+        return _flash_emulated(options, task)
+    with FileProgress("copied") as progress:
+        done = flash(
+            options.port,
+            task,
+            sample=options.sample,
+            board_file=options.board,
+            compiled=options.mpy,
+            new_identity=options.new_identity,
+            replace_main=options.replace_main,
+            progress=progress.update,
+        )
+    if options.json:
+        _print_json({**asdict(done), "certified": False})
+    else:
+        print(
+            f"Task {done.task_id}, uncertified, runs on the {done.board} board at {done.port} "
+            f"(MicroPython {done.micropython}).\n"
+            f"{done.files} files, {done.bytes} bytes, {done.copied} of them new, "
+            "all verified by SHA-256.\n"
+            f"Pseudonym {done.pseudonym}, {done.identity}."
+        )
+    return 0
+
+
+def _flash_emulated(options: argparse.Namespace, task: Any) -> int:
+    """Build for the micro:bit, and run it in the emulator until Ctrl-C."""
+    from tinyldp.flash.build import SAMPLE
+    from tinyldp.flash.microbit import flash_microbit
+    from tinyldp.flash.provision import read_sample
+    from tinyldp.lanes import open_lane
+    from tinyldp.lanes.port import Port
+
+    sample = read_sample(options.sample) if options.sample else SAMPLE
+    with open_lane(options.lane) as lane:
+        build, pseudonym, process = flash_microbit(task, lane, sample)
+        with Port(process) as port:
+            result = {
+                "lane": options.lane,
+                "port": port.path,
+                "task_id": task.id.hex(),
+                "files": {name: len(data) for name, data in build.files.items()},
+                "bytes": build.size,
+                "pseudonym": pseudonym.hex(),
+                "certified": False,
+            }
+            if options.json:
+                _print_json(result)
+            else:
+                print(
+                    f"Task {task.id.hex()}, uncertified, runs on an emulated micro:bit: "
+                    f"{len(build.files)} files, {build.size} bytes.\n"
+                    f"Pseudonym {pseudonym.hex()}, new. "
+                    f"Collect from {port.path}; Ctrl-C ends the board."
+                )
+            sys.stdout.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(1)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while devices are being collected from: one bar for each."""
+"""What a person sees of long work: a bar for each device, or for the files of one."""
 
 from __future__ import annotations
 
@@ -85,3 +85,35 @@ class Progress(Stoppable):
         received = sum(self._received.values())
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
         self._print(f"{len(self._received)} devices heard, {received:,}{total} frames received")
+
+
+class FileProgress(Stoppable):
+    """A bar on standard error while files are copied; without a terminal a line at the end."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        console = Console(stderr=True)
+        self._bars: Bars | None = None
+        self._row: TaskID | None = None
+        if console.is_terminal:
+            self._bars = Bars(
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f} {task.description}"),
+                console=console,
+                transient=True,
+            )
+            self._bars.start()
+
+    def stop(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def update(self, done: int, total: int, path: str) -> None:
+        """`done` of `total` files are there, and `path` comes next."""
+        if self._bars is not None:
+            if self._row is None:
+                self._row = self._bars.add_task("", total=total)
+            self._bars.update(self._row, completed=done, description=path)
+        elif done == total:
+            print(f"{done} files {self._verb}", file=sys.stderr, flush=True)

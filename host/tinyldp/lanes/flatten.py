@@ -1,23 +1,24 @@
 """The packages cut down to what a tiny board needs: flat, minified, one file a module.
 
-A micro:bit compiles about 2 KB at a time and pays 2.5 bytes of heap for each
-byte of source, so only the definitions and methods that a program can reach
-go along, and integer constants are written out where they are used.
+A micro:bit compiles about 2 KB at a time and has 9 KB of heap for code and data, so
+only the definitions and methods that a program can reach go along, and integer
+constants are written out where they are used.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from tinyldp.errors import UserError
 from tinyldp.lanes.packages import PACKAGES, sources
 
 
-class _Module:
+class Module:
     """A module's top-level statements by the names that they define, and its imports."""
 
-    def __init__(self, source: bytes) -> None:
-        self.body = ast.parse(source).body
+    def __init__(self, body: list[ast.stmt]) -> None:
+        self.body = body
         self.definitions: dict[str, ast.stmt] = {}
         self.imports: dict[str, str] = {}
         self.constants: dict[str, int] = {}
@@ -56,7 +57,7 @@ class _Fold(ast.NodeTransformer):
 class _Reach:
     """What a program can reach; a method counts as reached when its name is used anywhere."""
 
-    def __init__(self, modules: dict[str, _Module], program: str) -> None:
+    def __init__(self, modules: Mapping[str, Module], program: str) -> None:
         self._modules = modules
         self.attributes: set[str] = set()
         known = -1
@@ -96,21 +97,10 @@ class _Reach:
         )
 
 
-def flatten(program: str) -> dict[str, bytes]:
-    """The files that `program` needs on a board without folders, itself as program.py.
-
-    main.py loads them: the largest first, while there is most memory to compile
-    it in; then it calls the program's main(), if there is one, for code that
-    runs inside an import has little stack left. The program imports from the
-    packages with `from MODULE import NAMES` only. Raises UserError when
-    python-minifier is not installed.
-    """
-    try:
-        from python_minifier import minify
-    except ImportError:
-        raise UserError("Fitting code to a board needs the PyPI package python-minifier.") from None
+def parsed(program: str) -> dict[str, Module]:
+    """The packages' modules, and `program` under that name, with integer constants written out."""
     modules = {
-        path[:-3].replace("/", "."): _Module(source)
+        path[:-3].replace("/", "."): Module(ast.parse(source).body)
         for path, source in {**sources(), "program.py": program.encode()}.items()
     }
     for module in modules.values():
@@ -119,8 +109,13 @@ def flatten(program: str) -> dict[str, bytes]:
             if home in modules and name in modules[home].constants:
                 constants[name] = modules[home].constants[name]
         module.body = [_Fold(constants).visit(node) for node in module.body]
+    return modules
+
+
+def pruned(modules: Mapping[str, Module]) -> dict[str, Module]:
+    """Only what `program` can reach, by modules; each with one import for each name it uses."""
     reach = _Reach(modules, "program")
-    files = {}
+    result = {}
     for name, kept in reach.kept.items():
         module = modules[name]
         body = [
@@ -130,28 +125,75 @@ def flatten(program: str) -> dict[str, bytes]:
         ]
         for node in body:
             if isinstance(node, ast.ClassDef):
-                node.body = [item for item in node.body if reach.wants(item)]
+                node.body = [item for item in node.body if reach.wants(item)] or [ast.Pass()]
         body = [node for node in body if not isinstance(node, ast.ImportFrom)]
         used = {n.id for node in body for n in ast.walk(node) if isinstance(n, ast.Name)}
         imports: list[ast.stmt] = [
-            ast.ImportFrom(_flat(home), [ast.alias(key)], 0)
+            ast.ImportFrom(home, [ast.alias(key)], 0)
             for key, home in module.imports.items()
             if key in used
         ]
         if body:
-            text = ast.unparse(ast.fix_missing_locations(ast.Module([*imports, *body], [])))
-            files[_flat(name) + ".py"] = minify(
-                text, remove_literal_statements=True, rename_globals=False, hoist_literals=False
-            ).encode()
-    order = sorted((name for name in files if name != "program.py"), key=lambda n: -len(files[n]))
+            result[name] = Module([*imports, *body])
+    return result
+
+
+def minified(module: Module) -> bytes:
+    """The module's source for a board without folders. Needs the package python-minifier."""
+    try:
+        from python_minifier import minify
+    except ImportError:
+        raise UserError("Fitting code to a board needs the PyPI package python-minifier.") from None
+    body = [
+        ast.ImportFrom(flat(node.module or ""), node.names, 0)
+        if isinstance(node, ast.ImportFrom)
+        else node
+        for node in module.body
+    ]
+    text = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+    return minify(
+        text, remove_literal_statements=True, rename_globals=False, hoist_literals=False
+    ).encode()
+
+
+def load_order(files: Mapping[str, bytes]) -> list[str]:
+    """Modules as a board shall import them, whose memory shrinks with each.
+
+    None before what it imports; of those that could be next, the largest.
+    """
+    waiting = {name[:-3]: data for name, data in files.items()}
+    imports = {
+        name: {
+            node.module for node in ast.walk(ast.parse(data)) if isinstance(node, ast.ImportFrom)
+        }
+        for name, data in waiting.items()
+    }
+    order = []
+    while waiting:
+        ready = [name for name in waiting if not imports[name] & waiting.keys()]
+        order.append(max(ready, key=lambda name: len(waiting[name])))
+        del waiting[order[-1]]
+    return order
+
+
+def flatten(program: str) -> dict[str, bytes]:
+    """The files that `program` needs on a board without folders, itself as program.py.
+
+    main.py loads them, then calls the program's main(), if there is one, for
+    code that runs inside an import has little stack left. The program imports
+    from the packages with `from MODULE import NAMES` only. Raises UserError
+    when python-minifier is not installed.
+    """
+    modules = pruned(parsed(program))
+    files = {flat(name) + ".py": minified(module) for name, module in modules.items()}
     # Collecting after each keeps what stays together, and the rest in one piece.
-    loads = [f"import {name[:-3]}\ngc.collect()\n" for name in [*order, "program.py"]]
+    loads = [f"import {name}\ngc.collect()\n" for name in load_order(files)]
     if "main" in modules["program"].definitions:
         loads.append("program.main()\n")
     files["main.py"] = "".join(["import gc\n", *loads]).encode()
     return files
 
 
-def _flat(module: str) -> str:
+def flat(module: str) -> str:
     """A module's name on a board without folders."""
     return module.rpartition(".")[2] if module.partition(".")[0] in PACKAGES else module

@@ -28,13 +28,16 @@ class Board(Process):
     Its flash, with all that the program wrote there, lives as long as the board.
     """
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(self, files: Mapping[str, bytes], seed: int | None = None) -> None:
         self._serial, serial = socket.socketpair()
         self._control, control = socket.socketpair()
         self._qemu = subprocess.Popen(
             [
                 *(_QEMU, "-M", "microbit", "-device", f"loader,file={FIRMWARE}"),
                 *("-nodefaults", "-display", "none"),
+                # Time is counted in instructions then: on a busy computer the clock would
+                # outrun the program, and its generator pass over bytes.
+                *(() if seed is None else ("-seed", str(seed), "-icount", "shift=5")),
                 *("-chardev", f"socket,id=serial,fd={serial.fileno()}"),
                 *("-serial", "chardev:serial"),
                 *("-chardev", f"socket,id=control,fd={control.fileno()}"),
@@ -148,6 +151,8 @@ class Microbit(Lane):
     name = "microbit"
 
     def __init__(self) -> None:
+        # Of the emulated generator; None: from this computer's own randomness.
+        self.seed: int | None = None
         self._files: dict[str, bytes] = {}
         self._boards: list[Board] = []
 
@@ -175,7 +180,7 @@ class Microbit(Lane):
             raise UserError("A program on the micro:bit takes no arguments and has all the heap.")
         if main not in self._files:
             raise UserError(f"There is no file {main} on the lane microbit.")
-        board = Board({**self._files, "main.py": self._files[main]})
+        board = Board({**self._files, "main.py": self._files[main]}, self.seed)
         self._boards.append(board)
         return board
 

@@ -1,0 +1,63 @@
+"""What a flashed board runs: its Task, identity, sample function and line, put together.
+
+The board module gives source(), slots() and open_line() (see boards/).
+"""
+
+import time
+
+from tinyldp_device.agent import Agent, run
+from tinyldp_device.entropy import Entropy, EntropyError
+from tinyldp_device.identity import Identity
+from tinyldp_device.links.serial import SerialLink
+from tinyldp_device.state import State, StateError
+from tinyldp_protocol.messages import COUNTER_END
+from tinyldp_protocol.task import read_file
+
+_WORDS = 64
+_SLICE = 50
+
+
+class Clock:
+    """MicroPython's clock, which looks after the line while it sleeps."""
+
+    def __init__(self, line):
+        self._line = line
+
+    def ticks_ms(self):
+        return time.ticks_ms()
+
+    def ticks_add(self, ticks, delta):
+        return time.ticks_add(ticks, delta)
+
+    def ticks_diff(self, one, other):
+        return time.ticks_diff(one, other)
+
+    def sleep_ms(self, ms):
+        while ms > 0:
+            self._line.pump()
+            time.sleep_ms(min(ms, _SLICE))
+            ms -= _SLICE
+
+
+def start(board, task_path, sample):
+    """Run until the segment ends; says in one line why it does not start."""
+    with open(task_path, "rb") as file:
+        task = read_file(file.read())
+    first, second = board.slots()
+    try:
+        identity = Identity(State(first, second))
+        entropy = Entropy(board.source(), _WORDS)
+    except StateError as error:
+        print("tinyldp: not started: the stored state is %s; see tinyldp flash." % error.args[0])
+        return
+    except EntropyError as error:
+        print("tinyldp: not started: the randomness is unfit (%s)." % error.args[0])
+        return
+    line = board.open_line()
+    try:
+        agent = Agent(task, entropy, SerialLink(line), identity.pseudonym)
+        if identity.ended:
+            agent.health = COUNTER_END
+        run(agent, task.tick, sample, Clock(line))  # type: ignore
+    finally:
+        line.close()

@@ -1,0 +1,119 @@
+"""agent.Agent for boards with a few kilobytes: the same frames, on a serial line only."""
+
+from tinyldp_device.entropy import EntropyError
+from tinyldp_device.quantize import Quantizer
+from tinyldp_device.smallpost import SmallPost
+from tinyldp_device.switch import RanSwitch, StaSwitch
+from tinyldp_protocol.framing import TAIL
+from tinyldp_protocol.messages import (
+    COUNTER_END,
+    COUNTER_MAX,
+    ENDED,
+    ENTROPY_FAILED,
+    RUNNING,
+    set_word,
+)
+from tinyldp_protocol.task import STASWITCH
+
+# Where a release's sequence number begins, in a message laid out like its frame.
+_SEQUENCE = 10
+
+
+class SmallAgent(SmallPost):
+    """One device: a Task, its randomness, a serial port and an 8-byte pseudonym."""
+
+    def __init__(self, task, entropy, port, pseudonym):
+        SmallPost.__init__(self, task, entropy, port, pseudonym)
+        self._entropy = entropy
+        self._quantizer = Quantizer(task)
+        if task.mechanism == STASWITCH:
+            self._mechanism = StaSwitch(task, entropy)
+        else:
+            self._mechanism = RanSwitch(task, entropy)
+        self._stopping = False
+        self._wide = task.width == 2
+        self._values_end = len(self._release) - TAIL
+        self._values_at = self._values_end - task.batch * task.width
+        self._at = self._values_at
+
+    def tick(self, reading):
+        """One step of the device's time, with the reading latched for it, or None."""
+        if self.health != RUNNING:
+            return
+        try:
+            if self._stopping:
+                released = self._mechanism.flush()
+            else:
+                released = self._mechanism.step(self._quantizer.symbol(reading))
+        except EntropyError:
+            self._halt(ENTROPY_FAILED)
+            return
+        if released is None:
+            if self._stopping:
+                self._halt(ENDED)
+            return
+        at = self._at
+        if self._wide:
+            self._release[at] = released & 255
+            at += 1
+            released >>= 8
+        self._release[at] = released
+        at += 1
+        self._at = at
+        self.count += 1
+        if at == self._values_end:
+            self._close()
+        if self.count == COUNTER_MAX:
+            self._halt(COUNTER_END)
+
+    def stop(self):
+        """End the segment: from now on each tick releases what is still held."""
+        self._stopping = True
+
+    def service(self):
+        """After each tick: the next random words, what the host says, what is due."""
+        if self.health == RUNNING:
+            try:
+                self._entropy.refill()
+            except EntropyError:
+                self._halt(ENTROPY_FAILED)
+        self.exchange()
+
+    def _halt(self, health):
+        if self._at != self._values_at:
+            self._close()
+        self.health = health
+        self._until_beacon = 0
+
+    def _close(self):
+        """Finish the frame under construction; what is not filled is padding."""
+        message = self._release
+        for i in range(self._at, self._values_end):
+            message[i] = 0
+        self._at = self._values_at
+        set_word(message, _SEQUENCE, self.outbox.next)
+        self.line.frame(message, self.outbox.add())
+
+
+def run(agent, period, sample, clock):
+    """Play a whole segment in real time, as agent.run does; listens while it waits."""
+    due = clock.ticks_ms()
+    ended = False
+    while not agent.idle():
+        late = clock.ticks_diff(clock.ticks_ms(), due)
+        while late < 0:
+            agent.listen()
+            clock.sleep_ms(1)
+            late = clock.ticks_diff(clock.ticks_ms(), due)
+        reading = None
+        if late < period and not ended:
+            try:
+                reading = sample()
+            except StopIteration:
+                ended = True
+                agent.stop()
+            except Exception:
+                pass
+        agent.tick(reading)
+        agent.service()
+        due = clock.ticks_add(due, period)

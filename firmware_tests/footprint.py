@@ -1,0 +1,232 @@
+"""What everything takes: `python -m firmware_tests.footprint` writes FOOTPRINT.md and budgets.json.
+
+A budget is only ever lowered by this; a rise has to be written into budgets.json by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from firmware_tests.microbit import LEAST_FREE, PROGRAMS, RAN, STA, program, start, state_files
+from tinyldp.flash.build import PROGRAM, build_microbit, modules_of
+from tinyldp.lanes import LANES, open_lane
+from tinyldp.lanes.flatten import Module, minified
+from tinyldp.lanes.packages import compile_module, sources
+from tinyldp_protocol.task import Task
+
+ROOT = Path(__file__).parent.parent
+BUDGETS = Path(__file__).with_name("budgets.json")
+TASKS = {"StaSwitch k=8": STA, "RanSwitch k=24": RAN}
+# What a part of a full agent defines: none may be left out to fit.
+PARTS = {
+    "hardware entropy": "HardwareRng.fill",
+    "health tests": "Entropy._fill",
+    "start-up health test": "Entropy._start",
+    "quantizer": "Quantizer.symbol",
+    "outbox": "Outbox.add",
+    "acks and boot nonce": "SmallSerial._take",
+    "COBS": "SmallSerial.frame",
+    "CRC-32": "Crc32.feed",
+    "hello and status": "SmallPost._signal",
+    "resending": "Outbox.resend",
+    "stored state": "State.load",
+    "boots": "Identity.__init__",
+}
+Sizes = dict[str, dict[str, int]]
+
+
+def module_sizes() -> Sizes:
+    """Source, minified and .mpy bytes of each module."""
+    sizes: Sizes = {}
+    for path, source in sources().items():
+        if source:
+            tree = ast.parse(source)
+            sizes[path] = {
+                "source": len(source),
+                "minified": len(minified(Module(tree.body))),
+                "mpy": len(compile_module(path, source, 31)),
+            }
+    return sizes
+
+
+def build_sizes() -> Sizes:
+    """Bytes of code of each Task's build, and its longest line."""
+    sizes: Sizes = {}
+    for name, task in TASKS.items():
+        steps = build_microbit(task).files["steps"]
+        sizes[name] = {"code": len(steps), "longest line": max(map(len, steps.split(b"\n")))}
+    return sizes
+
+
+def parts(task: Task) -> dict[str, list[str]]:
+    """The parts of a full agent by the modules of a build; KeyError when one is missing."""
+    found = modules_of(task, PROGRAM.read_text())
+    methods = {
+        f"{node.name}.{item.name}": path
+        for path, module in found.items()
+        for node in module.body
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        if isinstance(item, ast.FunctionDef)
+    }
+    result: dict[str, list[str]] = {}
+    for part, method in PARTS.items():
+        result.setdefault(methods[method], []).append(part)
+    return result
+
+
+def free_heap(task: Task) -> tuple[int, int]:
+    """On the micro:bit: heap that is free while the agent runs, and its steps a second."""
+    with open_lane("microbit") as lane:
+        source = PROGRAM.read_text().replace("run(agent, task.tick, sample, time)", "play()")
+        source = source.replace("task = None\n", FREE + "\n\ntask = None\n")
+        source = source.replace("import time\n", "import gc\nimport time\n")
+        with start(lane, task, state_files(b"somebody"), source) as board:
+            free = re.search(rb"free (\d+)", board.wait(60).stdout)
+    source = program("microbit_speed.py", STEPS=1000)
+    with open_lane("microbit") as lane, start(lane, task, {}, source) as board:
+        steps = re.search(rb"steps (\d+)", board.wait(60).stdout)
+    assert free is not None
+    assert steps is not None
+    return int(free[1]), int(steps[1])
+
+
+FREE = """
+def play():
+    i = 0
+    while i < 100:
+        agent.tick(sample())
+        agent.service()
+        i += 1
+    gc.collect()
+    print("free", gc.mem_free())
+    if i < 0:
+        run(agent, task.tick, sample, time)
+"""
+
+
+def printed(lane: str, *args: str) -> dict[str, int]:
+    """What programs/footprint.py prints on a lane."""
+    with open_lane(lane) as opened:
+        opened.install(compiled=lane in ("unix", "wasm"))
+        for path in (PROGRAMS / "footprint.py", PROGRAMS.parent / "portable" / "helpers.py"):
+            opened.put({path.name: path.read_bytes()})
+        result = opened.run("footprint.py", *args, timeout=120)
+    assert result.exit_code == 0, (result.stdout + result.stderr).decode()
+    lines = result.stdout.decode().split("\n")
+    return {line.split()[0]: int(line.split()[1]) for line in lines if line}
+
+
+def heap_after_import() -> dict[str, int]:
+    """On wasm, whose pointers have 4 bytes as a board's: compiled modules."""
+    names = [
+        path[:-3].replace("/", ".")
+        for path in sources()
+        if "/boards/" not in path and "__init__" not in path and "mqtt" not in path
+    ]
+    # A run for each: what it imports counts, too.
+    return {name: printed("wasm", name)[name] for name in names}
+
+
+def rises(measured: Sizes, budgets: Sizes) -> list[str]:
+    """Every budget that is exceeded, or missing."""
+    found = []
+    for name, sizes in measured.items():
+        for what, size in sizes.items():
+            budget = budgets.get(name, {}).get(what)
+            if budget is None:
+                found.append(f"{name} has no budget for {what}: it has {size}")
+            elif size > budget:
+                found.append(f"{name}: {what} rose from {budget} to {size}")
+    return found
+
+
+def table(head: list[str], rows: list[list[Any]]) -> list[str]:
+    line = "| " + " | ".join(head) + " |"
+    rule = "|" + "---|" * len(head)
+    return [line, rule, *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""]
+
+
+def write() -> None:
+    """Measure all, lower the budgets, write FOOTPRINT.md."""
+    modules = module_sizes()
+    builds = build_sizes()
+    heap = heap_after_import()
+    lines = [
+        "# Footprint",
+        "",
+        "Written by `python -m firmware_tests.footprint`; the budgets in",
+        "`firmware_tests/budgets.json` may only fall, and a test fails when one rises.",
+        "",
+        "## Modules",
+        "",
+        "Bytes. Heap: after the import of the compiled module on the lane wasm (pointers of 4",
+        "bytes, as on a board), with all that it imports.",
+        "",
+        *table(
+            ["module", "source", "minified", ".mpy", "heap"],
+            [
+                [f"`{path}`", *sizes.values(), heap.get(path[:-3].replace("/", "."), "")]
+                for path, sizes in modules.items()
+            ],
+        ),
+        "## Instances",
+        "",
+        "Bytes of heap of one mechanism with 16-bit values, by window (wasm).",
+        "",
+    ]
+    instances = printed("wasm", "instances")
+    lines += table(["mechanism-k", "bytes"], [[name, n] for name, n in instances.items()])
+    lines += [
+        "## Builds for the micro:bit",
+        "",
+        "16-bit values, four a frame, an outbox of four frames. Free heap: after a collection,",
+        f"while the agent reports (at least {LEAST_FREE}); the board starts with 9.0 KB.",
+        "",
+    ]
+    rows = []
+    speeds: dict[str, list[Any]] = {"microbit": []}
+    for name, task in TASKS.items():
+        free, steps = free_heap(task)
+        builds[name]["heap not free"] = 9056 - free
+        speeds["microbit"].append(steps)
+        rows.append([name, builds[name]["code"], builds[name]["longest line"], free])
+    lines += table(["Task", "bytes of code", "longest line", "free heap"], rows)
+    lines += ["Modules of each build, and the parts of a full agent in them:", ""]
+    for name, task in TASKS.items():
+        with_parts = parts(task)
+        lines += [f"**{name}**", ""]
+        lines += [
+            f"- `{path}`" + (": " + ", ".join(with_parts[path]) if path in with_parts else "")
+            for path in modules_of(task, PROGRAM.read_text())
+            if path != "program"
+        ]
+        lines.append("")
+    lines += [
+        "## Steps a second",
+        "",
+        "Reading to finished frame, k = 24, one value a frame (four on the micro:bit), on the",
+        "computer that wrote this; the micro:bit is emulated, and a real one is slower.",
+        "",
+    ]
+    for lane in ("unix", "wasm"):
+        found = printed(lane, "speed")
+        speeds[lane] = [found["mechanism2"], found["mechanism1"]]
+    lines += table(["lane", "StaSwitch", "RanSwitch"], [[k, *v] for k, v in speeds.items()])
+    (ROOT / "FOOTPRINT.md").write_text("\n".join(lines).rstrip() + "\n")
+    measured = {**modules, **builds}
+    budgets: Sizes = json.loads(BUDGETS.read_text()) if BUDGETS.exists() else {}
+    lowered = {
+        name: {what: min(n, budgets.get(name, {}).get(what, n)) for what, n in sizes.items()}
+        for name, sizes in measured.items()
+    }
+    BUDGETS.write_text(json.dumps(lowered, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    assert LANES["microbit"].missing() is None
+    write()

@@ -1,0 +1,105 @@
+"""Emulated micro:bits with a built agent, and a terminal on which the collector finds them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import tty
+import zlib
+from pathlib import Path
+
+from tinyldp.flash.build import build_microbit
+from tinyldp.flash.microbit import new_state
+from tinyldp.lanes.lane import Lane, Process, Stoppable
+from tinyldp_protocol.task import RANSWITCH, STASWITCH, Task, write_file
+
+PROGRAMS = Path(__file__).parent / "programs"
+# The smallest free heap that a full agent may leave while it reports.
+LEAST_FREE = 1024
+
+
+def make_task(**changed: int | list[int]) -> Task:
+    """StaSwitch, k = 8, 16-bit values, four a frame; with changes."""
+    numbers: dict[str, int | list[int]] = {
+        "mechanism": STASWITCH,
+        "window": 8,
+        "k": 8,
+        "symbols": 65536,
+        "thresholds": [1 << 20],
+        "tick": 20,
+        "batch": 4,
+        "resend": 20,
+        "beacon": 50,
+        "outbox": 4,
+    }
+    numbers.update(changed)
+    task = Task(numbers)
+    write_file(task)
+    return task
+
+
+STA = make_task()
+RAN = make_task(mechanism=RANSWITCH, window=24, k=24, thresholds=[(1 << 24) // 48])
+
+
+def state_files(pseudonym: bytes, boots: int = 0) -> dict[str, bytes]:
+    """The two files of a provisioned board, as if it had booted so often."""
+    files = new_state(pseudonym)
+    if boots:
+        body = bytes(4) + pseudonym + boots.to_bytes(4, "little")
+        data = body + zlib.crc32(body).to_bytes(4, "little")
+        files = dict.fromkeys(files, data)
+    return files
+
+
+def program(name: str, **constants: object) -> str:
+    """A test's program, its constants put before it."""
+    lines = [f"{key} = {value!r}\n" for key, value in constants.items()]
+    return "".join(lines) + (PROGRAMS / name).read_text()
+
+
+def start(lane: Lane, task: Task, files: dict[str, bytes], source: str | None = None) -> Process:
+    """Build the program for the Task, put it on a fresh board and start it."""
+    sample = b"def sample():\n    return 0\n"
+    lane.put({**build_microbit(task, sample, source).files, **files})
+    return lane.start("main.py")
+
+
+class Terminal(Stoppable):
+    """A pseudo-terminal in front of a board: path is where a host opens it.
+
+    heard: all bytes that the board sent; told: how many bytes the host did.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.heard = bytearray()
+        self.told = 0
+        self._process = process
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.path = os.ttyname(self._slave)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._relay, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._thread.join()
+        os.close(self._master)
+        os.close(self._slave)
+
+    def _relay(self) -> None:
+        while not self._stopping.is_set():
+            data = self._process.read(4096, 0.002)
+            self.heard += data
+            while data:
+                with contextlib.suppress(BlockingIOError):
+                    data = data[os.write(self._master, data) :]
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(self._master, 4096)
+                self.told += len(data)
+                self._process.write(data)

@@ -1,0 +1,25 @@
+# ruff: noqa: F821
+"""Steps a second on the micro:bit: STEPS of them, with a frame each, nothing sent."""
+
+import gc
+from time import ticks_diff, ticks_ms
+
+from tinyldp_device.boards.nrf51 import HardwareRng, open_serial
+from tinyldp_device.entropy import Entropy
+from tinyldp_device.small import SmallAgent
+
+
+def play():
+    start = ticks_ms()
+    i = 0
+    while i < STEPS:
+        agent.tick(i)
+        i += 1
+    took = ticks_diff(ticks_ms(), start)
+    gc.collect()
+    print("steps", STEPS * 1000 // took, gc.mem_free())
+
+
+task = None
+agent = SmallAgent(task, Entropy(HardwareRng(), 4), open_serial(), b"somebody")
+play()

@@ -1,0 +1,135 @@
+"""Flashing an emulated micro:bit, and what boards with one generator look like to the host."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import pytest
+
+from firmware_tests.microbit import RAN, STA, Terminal, make_task
+from tinyldp.collect.collector import Collector, Snapshot
+from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
+from tinyldp.flash.build import LARGEST_DATA, build_microbit, task_data
+from tinyldp.flash.microbit import flash_microbit
+from tinyldp.lanes import Lane, open_lane
+from tinyldp_protocol.messages import HARDWARE, RUNNING
+from tinyldp_protocol.task import Task
+
+MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
+
+
+@MICROBIT
+@pytest.mark.parametrize("task", [STA, RAN], ids=["StaSwitch", "RanSwitch"])
+def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, task: Task) -> None:
+    sample = b"count = 0\n\n\ndef sample():\n    global count\n    count += 1\n    return count\n"
+    store = Store.create(tmp_path / "board.db", task)
+    try:
+        _, pseudonym, board = flash_microbit(task, lane, sample)
+        with board, Terminal(board) as terminal:
+            collector = Collector(task, store, [terminal.path])
+            deadline = time.monotonic() + 60
+            collector.run(
+                lambda: (
+                    sum(stream.received for stream in store.streams()) >= 20
+                    or time.monotonic() > deadline
+                )
+            )
+        (stream,) = store.streams()
+        assert (stream.pseudonym, stream.quality) == (pseudonym.hex(), HARDWARE)
+        assert (stream.health, stream.lost) == (RUNNING, 0)
+        assert stream.received >= 20
+        values, _ = store.values(stream.boot)
+        seen = values[values != 0].tolist()
+        assert len(seen) == len(set(seen))
+        assert max(seen) < 200
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"mechanism": 1, "window": 1024, "k": 24, "thresholds": [1000]}, "the data of its Task"),
+        ({"outbox": 80}, "the data of its Task"),
+        ({"symbols": 201, "bins": list(range(0, 200_000, 1000))}, "its longest line of code"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_sizes(changed: dict, what: str) -> None:
+    with pytest.raises(UserError, match=rf"^[^.]*{what} has \d+ bytes, at most \d+ fit[^.]*\.$"):
+        build_microbit(make_task(**changed))
+
+
+def test_a_long_sample_is_refused() -> None:
+    with pytest.raises(UserError, match=r"its sample\.py has 2000 bytes"):
+        build_microbit(STA, b"#" * 2000)
+
+
+@MICROBIT
+def test_the_largest_that_is_not_refused_runs(lane: Lane) -> None:
+    largest = max(
+        (
+            make_task(outbox=n)
+            for n in range(4, 80)
+            if task_data(make_task(outbox=n)) <= LARGEST_DATA
+        ),
+        key=lambda task: task.outbox,
+    )
+    _, _, board = flash_microbit(largest, lane, b"def sample():\n    return 5\n")
+    with board:
+        heard = board.read(600, 20)
+    assert b"Traceback" not in heard
+    assert len(heard) == 600
+
+
+def test_builds_are_reproducible() -> None:
+    assert build_microbit(STA).files == build_microbit(STA).files
+
+
+def alarms(tmp_path: Path, seeds: list[int | None]) -> list[str]:
+    """The collector's alarms about one boot of each of some boards, with these seeds."""
+    store = Store.create(tmp_path / "boards.db", STA)
+    sample = b"def sample():\n    return 1\n"
+    try:
+        for at in range(0, len(seeds), 4):
+            with contextlib.ExitStack() as stack:
+                terminals = []
+                for seed in seeds[at : at + 4]:
+                    lane = stack.enter_context(open_lane("microbit"))
+                    lane.seed = seed  # pyright: ignore[reportAttributeAccessIssue]
+                    board = flash_microbit(STA, lane, sample)[2]
+                    terminals.append(stack.enter_context(Terminal(stack.enter_context(board))))
+                collector = Collector(STA, store, [terminal.path for terminal in terminals])
+                snapshots: list[Snapshot] = []
+                deadline = time.monotonic() + 40
+                collector.run(
+                    lambda: (
+                        len(snapshots[-1].devices if snapshots else ()) >= len(terminals)  # noqa: B023
+                        or time.monotonic() > deadline  # noqa: B023
+                    ),
+                    snapshots.append,
+                )
+                # What two hellos of one nonce cause shows at the latest with the second.
+                assert len(snapshots[-1].devices) == len(terminals) or store.alarms()
+        assert store.streams()
+        return [alarm["name"] for alarm in store.alarms()]
+    finally:
+        store.close()
+
+
+@MICROBIT
+def test_one_seed_raises_the_alarm(lane: Lane, tmp_path: Path) -> None:
+    assert "equal nonces" in alarms(tmp_path, [7, 7])
+
+
+@MICROBIT
+def test_other_seeds_do_not(lane: Lane, tmp_path: Path) -> None:
+    assert alarms(tmp_path, [1, 2, None, None]) == []
+
+
+@MICROBIT
+@pytest.mark.soak
+def test_sixty_boots_with_other_seeds_raise_no_alarm(lane: Lane, tmp_path: Path) -> None:
+    assert alarms(tmp_path, list(range(60))) == []

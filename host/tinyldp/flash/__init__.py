@@ -1,0 +1,1 @@
+"""Putting the device package and a Task on a board."""

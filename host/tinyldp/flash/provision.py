@@ -1,0 +1,422 @@
+"""Putting a Task, the device package and an identity on a board with files.
+
+On the board, below the folder that it starts in:
+
+    main.py                what runs at boot: goes to the version in use
+    tinyldp/use0, use1     which version is in use: the newer valid one counts
+    tinyldp/VERSION/       modules, Task and sample function of one version
+    tinyldp/state0, state1 pseudonym and boots (see tinyldp_device.state)
+
+A version is copied whole and verified before one small file names it. Wherever
+that is interrupted, the board runs the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinyldp.errors import UserError
+from tinyldp.lanes.board import Board
+from tinyldp.lanes.packages import PACKAGES, compile_module, sources
+from tinyldp_device.identity import provision
+from tinyldp_device.state import State, StateError
+from tinyldp_protocol.task import Task, write_file
+
+OLDEST = (1, 20)
+ROOT = "tinyldp"
+SLOTS = (f"{ROOT}/state0", f"{ROOT}/state1")
+USES = (f"{ROOT}/use0", f"{ROOT}/use1")
+# Board files by sys.platform.
+BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
+_START = "tinyldp_start"
+_MARK = "# Written by `tinyldp flash`, which keeps it: the sensor's own code is in sample.py."
+MAIN = f"""{_MARK}
+import sys
+
+
+def version():
+    newest = 0
+    name = None
+    for path in {USES!r}:
+        try:
+            with open(path) as file:
+                words = file.read().split()
+        except OSError:
+            continue
+        if len(words) == 4 and words[:2] == words[2:] and int(words[0]) > newest:
+            newest = int(words[0])
+            name = words[1]
+    return name
+
+
+if version():
+    sys.path.insert(0, "{ROOT}/" + version())
+    import {_START}
+
+    {_START}.main()
+else:
+    print("tinyldp: flashing was interrupted the first time; flash again.")
+"""
+_STARTER = """from sample import sample
+from tinyldp_device.boards import {board}
+from tinyldp_device.boards.start import start
+
+
+def main():
+    start({board}, "{folder}/task", sample)
+"""
+# What a small file takes on a board's file system (littlefs blocks), and what must stay free.
+_BLOCK = 4096
+_SPARE = 4 * _BLOCK
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What was done. identity: "new" or "kept". copied: files that were not there already."""
+
+    port: str
+    board: str
+    micropython: str
+    task_id: str
+    version: str
+    files: int
+    bytes: int
+    copied: int
+    pseudonym: str
+    identity: str
+
+
+class BoardSlot:
+    """A slot of the stored state, on the board."""
+
+    def __init__(self, board: Board, path: str) -> None:
+        self._board = board
+        self._path = path
+
+    def read(self) -> bytes:
+        return self._board.read(self._path) or b""
+
+    def write(self, data: bytes) -> None:
+        self._board.put(self._path, data)
+
+
+def flash(
+    port: str,
+    task: Task,
+    *,
+    sample: Path | None = None,
+    board_file: Path | None = None,
+    compiled: bool = False,
+    new_identity: bool = False,
+    replace_main: bool = False,
+    progress: Progress | None = None,
+) -> Flashed:
+    """Flash the board on a port, and start it.
+
+    sample: a file with the function sample(); without one the board's own
+    sample.py is used. board_file: for boards that are not in BOARDS. compiled:
+    as .mpy files. new_identity: draw another pseudonym, forget the old one.
+    replace_main: overwrite a main.py that is not tinyldp's.
+    Raises UserError in every other case, with the old version still in use.
+    """
+    content = None if sample is None else read_sample(sample)
+    with Board(port) as board:
+        try:
+            return _flash(
+                board, task, content, board_file, compiled, new_identity, replace_main, progress
+            )
+        finally:
+            # Whatever came in between, what ran there before goes on.
+            with contextlib.suppress(UserError):
+                board.restart()
+
+
+def _flash(
+    board: Board,
+    task: Task,
+    content: bytes | None,
+    board_file: Path | None,
+    compiled: bool,
+    new_identity: bool,
+    replace_main: bool,
+    progress: Progress | None,
+) -> Flashed:
+    name, board_source = _suited(board, board_file)
+    use = _in_use(board)
+    _refuse_shadows(board, content is not None)
+    _refuse_foreign_main(board, replace_main)
+    if content is None and use is not None:
+        content = board.read(f"{ROOT}/{use[1]}/sample.py")
+    if content is None and not any(
+        path in board.tree() for path in ("sample.py", "sample.mpy", "sample/__init__.py")
+    ):
+        raise UserError(
+            "The board has no sample.py, which reads the sensor: name one with --sample."
+        )
+    modules = needed(name, board_source)
+    if compiled:
+        modules = _compile(board, modules)
+    files = {**modules, "task": write_file(task)}
+    if content is not None:
+        files["sample.py"] = content
+    version = _version(files)
+    folder = f"{ROOT}/{version}"
+    files[f"{_START}.py"] = _STARTER.format(board=name, folder=folder).encode()
+    identity = _check_identity(board, use is not None, new_identity)
+    _remove_versions(board, {version} | ({use[1]} if use else set()))
+    copied = _copy(board, folder, files, progress)
+    pseudonym = _provision(board, identity)
+    _use(board, use, version)
+    _put_main(board)
+    _remove_versions(board, {version})
+    facts = board.facts
+    return Flashed(
+        port=board.port,
+        board=name,
+        micropython=".".join(map(str, facts.version)),
+        task_id=task.id.hex(),
+        version=version,
+        files=len(files),
+        bytes=sum(map(len, files.values())),
+        copied=copied,
+        pseudonym=pseudonym.hex(),
+        identity="kept" if identity == "kept" else "new",
+    )
+
+
+def needed(board: str, board_source: bytes | None = None) -> dict[str, bytes]:
+    """The modules that a board's main program imports, directly or not, by path."""
+    files = sources()
+    if board_source is not None:
+        files[f"tinyldp_device/boards/{board}.py"] = board_source
+    wanted = [f"tinyldp_device/boards/{module}.py" for module in (board, "start")]
+    found: dict[str, bytes] = {}
+    while wanted:
+        path = wanted.pop()
+        if path in found or path not in files:
+            continue
+        found[path] = files[path]
+        parts = path.split("/")
+        wanted += ["/".join([*parts[:n], "__init__.py"]) for n in range(1, len(parts))]
+        wanted += [f"{module.replace('.', '/')}.py" for module in _imports(path, files[path])]
+    return dict(sorted(found.items()))
+
+
+def _imports(path: str, source: bytes) -> Iterable[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        raise UserError(f"{path} is no Python module.") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def read_sample(path: Path) -> bytes:
+    """The module with the user's sample(); UserError when it is not one."""
+    try:
+        content = path.read_bytes()
+        tree = ast.parse(content)
+    except OSError as error:
+        raise UserError(f"{path} can't be read: {error.strerror}.") from None
+    except (SyntaxError, ValueError):
+        raise UserError(f"{path} is no Python module.") from None
+    names = {
+        name
+        for node in tree.body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef)
+            else [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        )
+    }
+    if "sample" not in names:
+        raise UserError(f"{path} defines no function sample().")
+    return content
+
+
+def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
+    """The name of the board's file, and its source where it is the user's; or UserError."""
+    facts = board.facts
+    version = ".".join(map(str, facts.version))
+    if facts.name != "micropython":
+        raise UserError(f"The board runs {facts.name} {version}, and not MicroPython.")
+    if facts.version < OLDEST:
+        raise UserError(
+            f"The board's MicroPython {version} is too old: "
+            f"{'.'.join(map(str, OLDEST))} or newer is needed for a Task on files."
+        )
+    if board_file is not None:
+        name = board_file.stem
+        if not name.isidentifier():
+            raise UserError(f"{board_file} has no name that a module can have.")
+        try:
+            return name, board_file.read_bytes()
+        except OSError as error:
+            raise UserError(f"{board_file} can't be read: {error.strerror}.") from None
+    if facts.platform not in BOARDS:
+        raise UserError(
+            f"There is no board file for {facts.platform} yet; "
+            "write one (README, Another board) and name it with --board."
+        )
+    return BOARDS[facts.platform], None
+
+
+def _refuse_shadows(board: Board, sample: bool) -> None:
+    """Modules outside tinyldp/ that would be imported in place of ours, or ours in theirs."""
+    names = (*PACKAGES, _START)
+    for place in board.facts.path:
+        if place == ".frozen" or place.startswith(ROOT + "/"):
+            continue
+        listing = board.tree_of(place, (*names, "sample") if sample and not place else names)
+        for path in listing:
+            module = path.removeprefix(place + "/" if place else "").partition("/")[0]
+            if module.partition(".")[0] == "sample":
+                raise UserError(
+                    f"{path} on the board and --sample are two sample functions: "
+                    f"remove one of them (mpremote rm -r :{path})."
+                )
+            whole = f"{place}/{module}" if place else module
+            raise UserError(
+                f"{path} on the board would be imported in place of what is flashed: "
+                f"remove it first (mpremote rm -r :{whole})."
+            )
+
+
+def _refuse_foreign_main(board: Board, replace: bool) -> None:
+    main = board.read("main.py")
+    if main is None or replace or main.decode(errors="replace").startswith(_MARK):
+        return
+    lines = main.decode(errors="replace").split("\n")
+    if any(line.strip() and not line.strip().startswith("#") for line in lines):
+        raise UserError(
+            "main.py on the board is not tinyldp's: save it, then flash with --replace-main."
+        )
+
+
+def _compile(board: Board, modules: Mapping[str, bytes]) -> dict[str, bytes]:
+    bits = board.facts.small_int_bits
+    compiled = {
+        path[:-3] + ".mpy": compile_module(path, source, bits) for path, source in modules.items()
+    }
+    made = next(iter(compiled.values()))[1]
+    if board.facts.mpy != made:
+        loads = f"version {board.facts.mpy}" if board.facts.mpy else "none"
+        raise UserError(
+            f"This mpy-cross makes .mpy files of version {made}, but the board loads {loads}: "
+            "flash without --mpy."
+        )
+    return compiled
+
+
+def _version(files: Mapping[str, bytes]) -> str:
+    """A name that stands for the content."""
+    sha = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        sha.update(f"{path} {len(content)} ".encode() + content)
+    return sha.hexdigest()[:12]
+
+
+def _in_use(board: Board) -> tuple[int, str, int] | None:
+    """Generation, name and slot of the version in use, as MAIN finds it."""
+    best = None
+    for slot, path in enumerate(USES):
+        words = (board.read(path) or b"").decode(errors="replace").split()
+        if len(words) == 4 and words[:2] == words[2:] and words[0].isdecimal():
+            found = (int(words[0]), words[1], slot)
+            if found[0] > (best or (0,))[0]:
+                best = found
+    return best
+
+
+def _use(board: Board, use: tuple[int, str, int] | None, version: str) -> None:
+    """The switch: one small file, beside the one that still names the old version."""
+    if use is not None and use[1] == version:
+        return
+    words = f"{use[0] + 1 if use else 1} {version}"
+    slot = 1 - use[2] if use else 0
+    board.put(USES[slot], f"{words} {words}\n".encode())
+
+
+def _put_main(board: Board) -> None:
+    if board.read("main.py") != MAIN.encode():
+        board.put(f"{ROOT}/main.new", MAIN.encode())
+        board.rename(f"{ROOT}/main.new", "main.py")
+        board.verify({"main.py": MAIN.encode()})
+
+
+def _remove_versions(board: Board, keep: set[str]) -> None:
+    for path, size in board.tree(ROOT).items():
+        name = path.removeprefix(ROOT + "/")
+        if size is None and "/" not in name and name not in keep:
+            board.remove(path)
+
+
+def _copy(board: Board, folder: str, files: Mapping[str, bytes], progress: Progress | None) -> int:
+    """Copy what is not there yet, remove what does not belong there, verify everything."""
+    wanted = {f"{folder}/{path}": content for path, content in files.items()}
+    present = board.hashes(path for path in board.tree(folder) if path in wanted)
+    todo = {
+        path: content
+        for path, content in wanted.items()
+        if present.get(path) != hashlib.sha256(content).digest()
+    }
+    room = sum(-(-len(content) // _BLOCK) * _BLOCK for content in todo.values())
+    free = board.free()
+    if todo and free < room + _SPARE:
+        raise UserError(
+            f"The board has no room: {room + _SPARE} bytes are needed, {free} are free."
+        )
+    for done, (path, content) in enumerate(todo.items()):
+        if progress:
+            progress(done, len(todo), path)
+        board.write(path, content)
+    for path, size in board.tree(folder).items():
+        if size is not None and path not in wanted:
+            board.remove(path)
+    board.verify(wanted)
+    if progress:
+        progress(len(todo), len(todo), "")
+    return len(todo)
+
+
+def _check_identity(board: Board, flashed_before: bool, new: bool) -> str:
+    """What to do about the stored state: "kept", "new" (there is none), "other" (another one)."""
+    state = State(*(BoardSlot(board, path) for path in SLOTS))
+    try:
+        payload = state.load()
+    except StateError as error:
+        # A board that never ran has lost nothing: its first flashing was interrupted.
+        if not flashed_before or new:
+            return "new"
+        raise UserError(
+            f"The stored state on the board is {error.args[0]}, so it cannot vouch for its "
+            "identity: give it another one with --new-identity."
+        ) from None
+    if len(payload) != 12 and not new:
+        raise UserError("The stored state on the board is of another kind; see --new-identity.")
+    return "other" if new else "kept"
+
+
+def _provision(board: Board, identity: str) -> bytes:
+    state = State(*(BoardSlot(board, path) for path in SLOTS))
+    if identity == "new":
+        provision(state, os.urandom(8))
+    else:
+        payload = state.load()
+        if identity == "kept":
+            return payload[:8]
+        # Written as any other state is: a cut leaves the old identity or the new one.
+        state.save(os.urandom(8) + bytes(4))
+    return state.load()[:8]

@@ -1,0 +1,391 @@
+"""A board with files on a serial port, reached through mpremote.
+
+Paths are relative to the folder that the board starts in (/, or /flash on
+stm32). Whatever goes wrong becomes one sentence, a UserError.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tinyldp.errors import UserError
+from tinyldp.lanes.lane import Stoppable
+
+# So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
+INTERRUPT = b"\x03" * 32
+_TIMEOUT = 2
+_ENTER = 6
+_LONGEST = 15
+_ATTEMPTS = 6
+# What every board with a REPL can be asked, from MicroPython 1.9.2 on.
+_WHO = """
+import sys
+v=sys.implementation
+try:
+ import os
+ p=os.getcwd()
+except Exception:
+ p=''
+print(repr((v[0],tuple(v[1])[:3],sys.platform,getattr(sys,'maxsize',0),p)))
+"""
+_TREE = """
+import os
+def _t(d):
+ for e in os.ilistdir(d or '.'):
+  p=(d+'/' if d else '')+e[0]
+  if e[1]&0x4000:
+   print(repr((p,None)))
+   _t(p)
+  else:
+   print(repr((p,os.stat(p)[6])))
+try:
+ _t({root!r})
+except OSError as e:
+ if e.errno not in (2,20): raise
+"""
+_HASH = """
+import hashlib
+b=bytearray(512)
+m=memoryview(b)
+for p in {paths!r}:
+ h=hashlib.sha256()
+ try:
+  with open(p,'rb') as f:
+   while True:
+    n=f.readinto(b)
+    if not n: break
+    h.update(m[:n])
+ except OSError:
+  continue
+ print(repr((p,h.digest())))
+"""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a board says of itself. home: the folder it starts in; path: where it looks for modules.
+
+    mpy: version of the .mpy files that it loads, 0 for none.
+    """
+
+    name: str
+    version: tuple[int, ...]
+    platform: str
+    small_int_bits: int
+    home: str
+    path: tuple[str, ...]
+    mpy: int
+
+
+class Board(Stoppable):
+    """One board, its program stopped, at its raw REPL until stop().
+
+    Raises UserError when there is none, when another program has the port, when
+    nothing answers and when what runs there cannot be stopped.
+    """
+
+    def __init__(self, port: str) -> None:
+        try:
+            from mpremote.transport import TransportError
+            from mpremote.transport_serial import SerialTransport
+        except ImportError:
+            raise UserError("Reaching a board needs the PyPI package mpremote.") from None
+        self.port = port
+        self._failure = TransportError
+        if not os.path.exists(port) and "://" not in port and os.name == "posix":
+            raise UserError(f"There is no board at {port}: no such port.")
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._transport = SerialTransport(port, timeout=_TIMEOUT)
+                break
+            except (TransportError, OSError, ValueError):
+                # A board that was just reset may need a moment; mpremote hides what is wrong.
+                if not left:
+                    raise UserError(
+                        f"The port {port} can't be opened: another program has it open, "
+                        "or you may not use it."
+                    ) from None
+                time.sleep(0.1)
+        self.serial: Any = self._transport.serial
+        # mpremote would listen for ever to a board that never stops sending.
+        self._deadline = 0.0
+        self._read = self.serial.read
+        self.serial.read = self._read_in_time
+        try:
+            self._enter()
+            with self._told("asked what it is"):
+                self.facts = self._ask()
+        except BaseException:
+            self.unplug()
+            raise
+
+    def stop(self) -> None:
+        """Leave the board at its prompt and close the port."""
+        if self.serial.is_open:
+            with contextlib.suppress(OSError, self._failure):
+                self._transport.exit_raw_repl()
+            self.unplug()
+
+    def restart(self) -> None:
+        """Soft reset: boot.py and main.py run anew, and the port is closed."""
+        if not self.serial.is_open:
+            return
+        with self._told("started"):
+            self._transport.exit_raw_repl()
+            self._until(b">>> ")
+            self.serial.write(b"\x04")
+            self._until(b"soft reboot\r\n")
+        self.unplug()
+
+    def clear(self) -> None:
+        """Soft reset that does not run main.py: an empty heap."""
+        with self._told("reset"):
+            self._transport.enter_raw_repl(soft_reset=True, timeout_overall=_ENTER)
+
+    def exec(self, code: str, what: str = "used") -> bytes:
+        """Run code and give what it printed; an exception there is a UserError here."""
+        with self._told(what):
+            return self._transport.exec(code)
+
+    def begin(self, code: str) -> None:
+        """Start code; its bytes are then exchanged over `serial`."""
+        with self._told("started"):
+            self._transport.exec_raw_no_follow(code)
+
+    def receive(self, deadline: float) -> bytes:
+        """What started code has sent, or b"" when nothing came until the deadline."""
+        try:
+            while not (waiting := self.serial.in_waiting):
+                if time.monotonic() >= deadline:
+                    return b""
+                time.sleep(0.002)
+            return self._read(waiting)
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def prompted(self) -> None:
+        """Started code has ended, and its output up to the prompt was received."""
+        self._transport.serial.write(b"\x01")
+        with self._told("asked for its prompt"):
+            self._until(b"raw REPL; CTRL-B to exit\r\n")
+
+    def interrupt(self) -> None:
+        """End what was started."""
+        self._enter()
+
+    def rows(self, code: str, what: str) -> Iterator[Any]:
+        """Run code that prints one literal a line."""
+        try:
+            lines = self.exec(code, what).decode().split("\n")
+            yield from [ast.literal_eval(line) for line in lines if line.strip()]
+        except (ValueError, SyntaxError):
+            raise self._garbled(what) from None
+
+    def tree(self, root: str = "") -> dict[str, int | None]:
+        """Everything below a folder: sizes of files, None for folders; empty where it is not."""
+        return dict(self.rows(_TREE.format(root=root), "listed"))
+
+    def tree_of(self, place: str, modules: Iterable[str]) -> list[str]:
+        """Paths at a place on the module path that `import` would take for these modules.
+
+        Of a package the first file in it, or the folder itself when it is empty.
+        """
+        found = []
+        head = place + "/" if place else ""
+        for module in modules:
+            for name in (module, f"{module}.py", f"{module}.mpy"):
+                code = (
+                    f"import os\ntry:\n os.stat({head + name!r})\n print(1)\nexcept OSError:\n pass"
+                )
+                if self.exec(code, "searched").strip():
+                    files = [p for p, size in self.tree(head + name).items() if size is not None]
+                    found.append(min(files, default=head + name))
+        return found
+
+    def hashes(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """SHA-256 of those of the files that are there, computed by the board."""
+        wanted = list(paths)
+        found = {}
+        for at in range(0, len(wanted), 8):
+            found.update(self.rows(_HASH.format(paths=wanted[at : at + 8]), "checked"))
+        return found
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, or None where there is none."""
+        with self._told(f"asked for {path}"):
+            try:
+                return bytes(self._transport.fs_readfile(path))
+            except FileNotFoundError:
+                return None
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a whole file, making its folders."""
+        with self._told(f"given {path}"):
+            folder = ""
+            for part in path.split("/")[:-1]:
+                folder += ("/" if folder else "") + part
+                with contextlib.suppress(FileExistsError):
+                    self._transport.fs_mkdir(folder)
+            self._transport.fs_writefile(path, content, chunk_size=512)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file and let the board check it."""
+        self.write(path, content)
+        self.verify({path: content})
+
+    def verify(self, files: dict[str, bytes]) -> None:
+        """Raise UserError, naming the file, unless the board has each as it should be."""
+        found = self.hashes(files)
+        for path, content in files.items():
+            if path not in found:
+                raise UserError(f"{path} is not on the board, though it was copied.")
+            if found[path] != hashlib.sha256(content).digest():
+                raise UserError(f"{path} on the board is not what was sent: its SHA-256 differs.")
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomic on littlefs; FAT first removes what is there."""
+        self.exec(
+            f"import os\ntry:\n os.rename({old!r},{new!r})\n"
+            f"except OSError:\n os.remove({new!r})\n os.rename({old!r},{new!r})",
+            f"given {new}",
+        )
+
+    def remove(self, root: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing where there is none."""
+        tree = self.tree(root)
+        for path, size in sorted(tree.items(), reverse=True):
+            self.exec(f"import os\nos.{'rmdir' if size is None else 'remove'}({path!r})", "cleaned")
+        self.exec(
+            f"import os\nfor f in (os.remove,os.rmdir):\n try: f({root!r})\n except OSError: pass",
+            "cleaned",
+        )
+
+    def free(self) -> int:
+        """Bytes left on its file system."""
+        (space,) = self.rows(
+            "import os\ns=os.statvfs('.')\nprint(repr(s[0]*s[3]))", "asked for its free space"
+        )
+        return space
+
+    def _read_in_time(self, size: int = 1) -> bytes:
+        if self._deadline and time.monotonic() > self._deadline:
+            raise self._failure("it does not come to an end")
+        return self._read(size)
+
+    def _enter(self) -> None:
+        """To the raw REPL, past whatever runs there."""
+        self._deadline = time.monotonic() + 3 * _ENTER
+        try:
+            for attempt in range(3):
+                self.serial.write(INTERRUPT)
+                # mpremote itself would wait for silence without limit.
+                if not self._settle():
+                    continue
+                try:
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        self._transport.enter_raw_repl(
+                            soft_reset=attempt < 2, timeout_overall=_ENTER - 2 * attempt
+                        )
+                    return
+                except self._failure:
+                    if not self._hears(0.5):
+                        break
+        except OSError as error:
+            raise self._gone(error) from None
+        if self._hears(1.0):
+            raise UserError(
+                f"The board at {self.port} keeps sending and does not stop on Ctrl-C: "
+                "press its reset button and try again at once."
+            )
+        raise UserError(f"The board at {self.port} does not answer: no MicroPython REPL there.")
+
+    def _settle(self) -> bool:
+        """Throw away what is still on its way, for a second at most; True when it fell silent."""
+        end = time.monotonic() + 1.0
+        while self._hears(0.1):
+            if time.monotonic() >= end:
+                return False
+            self.serial.reset_input_buffer()
+        return True
+
+    def _hears(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not self.serial.in_waiting:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _until(self, ending: bytes) -> None:
+        said = self._transport.read_until(1, ending, timeout=_TIMEOUT, timeout_overall=_ENTER)
+        if not said.endswith(ending):
+            raise self._failure(f"no {ending!r}")
+
+    def _ask(self) -> Facts:
+        ((name, version, platform, largest, home),) = self.rows(_WHO, "asked what it is")
+        bits = 63 if largest > 1 << 32 else 31
+        path: list[str] = []
+        mpy = 0
+        if tuple(version) >= (1, 12):
+            ((path, mpy),) = self.rows(
+                "print(repr((sys.path,getattr(sys.implementation,'_mpy',0)&0xff)))", "asked"
+            )
+        return Facts(name, tuple(version), platform, bits, home, tuple(path), mpy)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turn what can go wrong on the line into a sentence."""
+        self._deadline = time.monotonic() + _LONGEST
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield
+        except self._failure as error:
+            told = getattr(error, "error_output", None)
+            if told is None:
+                raise self._garbled(what) from None
+            raise self._refused(what, told.strip().rpartition("\n")[2]) from None
+        except OSError as error:
+            if isinstance(error.args[0] if error.args else None, int) and not _of_port(error):
+                raise self._refused(what, os.strerror(error.args[0]), error.args[0]) from None
+            raise self._gone(error) from None
+        except (struct.error, ValueError, SyntaxError):
+            # mpremote unpacks what it hopes to have read.
+            raise self._garbled(what) from None
+
+    def _refused(self, what: str, why: str, number: int = 0) -> UserError:
+        if number == errno.ENOSPC or "ENOSPC" in why or why.endswith("OSError: 28"):
+            return UserError(f"The board has no room left: it was full when it was {what}.")
+        if "MemoryError" in why:
+            return UserError(f"The board has too little memory to be {what}.")
+        return UserError(f"The board reported an error when it was {what}: {why}.")
+
+    def _garbled(self, what: str) -> UserError:
+        return UserError(
+            f"The board at {self.port} fell silent or sent something else when it was {what}: "
+            "it was unplugged or reset, or its own program still prints; try again."
+        )
+
+    def _gone(self, error: OSError) -> UserError:
+        return UserError(f"The board at {self.port} is gone: {error.strerror or error}.")
+
+    def unplug(self) -> None:
+        """Close the port and leave the board as it is."""
+        with contextlib.suppress(OSError):
+            self._transport.close()
+
+
+def _of_port(error: OSError) -> bool:
+    """Whether the port failed, and not a call on the board."""
+    import serial
+
+    return isinstance(error, serial.SerialException) or error.errno in (errno.EIO, errno.ENXIO)
