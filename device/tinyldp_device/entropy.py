@@ -93,20 +93,11 @@ class Entropy:
         return pool[at] | pool[at + 1] << 8 | pool[at + 2] << 16
 
     def refill(self):
-        """Draw a new pool when no word is left."""
-        if self._at == len(self._pool):
-            self._draw()
-            self._at = 0
-
-    def _fail(self, reason):
-        self._failed = reason
-        self._at = len(self._pool)
-        raise EntropyError(reason)
-
-    def _draw(self):
-        """Fill the pool, unless it begins like the one that was marked."""
+        """Draw a new pool when no word is left, unless it begins like the one that was marked."""
         pool = self._pool
         mark = self._mark
+        if self._at < len(pool):
+            return
         self._fill(pool)
         equal = 0
         for i in range(8):
@@ -124,6 +115,12 @@ class Entropy:
             else:
                 self._until = 1
                 self._pools = 0
+        self._at = 0
+
+    def _fail(self, reason):
+        self._failed = reason
+        self._at = len(self._pool)
+        raise EntropyError(reason)
 
     def _fill(self, buf):
         """Fill buf from the source and put every byte through the two running tests."""
@@ -169,7 +166,8 @@ class Entropy:
         matched = 0
         tested = 0
         while tested < _START:
-            self._draw()
+            self.refill()
+            self._at = len(pool)
             for i in range(len(pool)):
                 byte = pool[i]
                 # Restarting at the first byte is enough: random bytes rarely overlap themselves.
