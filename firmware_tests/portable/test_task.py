@@ -5,9 +5,13 @@ from helpers import make_task, numbers, raised, unhex
 import tinyldp_protocol.task
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.task import (
+    ABSENT,
     FIELDS,
+    GRR,
+    JITTERSORT,
+    OLH,
     OPTIONAL,
-    RANSWITCH,
+    OUE,
     SCALE,
     STASWITCH,
     Task,
@@ -36,6 +40,14 @@ FULL = {
     "outbox": 255,
 }
 
+# The least that each mechanism needs besides what all have.
+JITTER = {"mechanism": JITTERSORT, "thresholds": [SCALE - 2, 1]}
+ORACLE = {"window": None, "k": None}
+GRR_OF_4 = dict(ORACLE, mechanism=GRR, symbols=4)
+OUE_OF_4 = dict(ORACLE, mechanism=OUE, symbols=4)
+OLH_OF_4 = dict(ORACLE, mechanism=OLH, symbols=4, buckets=2)
+EACH = ({}, {"mechanism": STASWITCH}, JITTER, GRR_OF_4, OUE_OF_4, OLH_OF_4)
+
 
 def encoded(task):
     buf = bytearray(put_task(None, 0, task))
@@ -54,39 +66,92 @@ def test_literal_bytes():
                                   "0c1903e8" "0d01" "0e05" "0f1864" "1004")  # fmt: skip
 
 
+def test_literal_bytes_of_an_oracle():
+    task = Task(numbers(**dict(OLH_OF_4, w=20, epsilon=65536, buckets=3, thresholds=[3])))
+    assert encoded(task) == unhex("ac" "0001" "0106" "0414" "051a00010000" "0704" "0a8103"
+                                  "0c1903e8" "0d01" "0e05" "0f1864" "1004" "1103")  # fmt: skip
+
+
 def test_there_and_back():
-    for given in (FULL, numbers(), numbers(symbols=257, batch=117)):
-        task = Task(given)
+    for changes in EACH:
+        task = Task(numbers(**changes))
         buf = encoded(task)
         back = get_task(buf, len(buf))
         same(task, back)
         assert encoded(back) == buf
-        assert back.width == (2 if task.symbols > 256 else 1)
+        assert back.width == task.width
+    same(Task(FULL), get_task(encoded(Task(FULL)), len(encoded(Task(FULL)))))
 
 
 def test_absent_fields():
-    task = Task(numbers())
-    for name in OPTIONAL:
-        assert getattr(task, name) is None
-    for _, name in FIELDS:
-        if name not in OPTIONAL:
-            assert name in raised(TaskError, Task, numbers(**{name: None}))
+    for changes in EACH:
+        given = numbers(**changes)
+        task = Task(given)
+        for _, name in FIELDS:
+            if name not in given:
+                assert getattr(task, name) is None
+                assert name in OPTIONAL or name in ABSENT[task.mechanism]
+            elif name not in OPTIONAL:
+                without = dict(given)
+                del without[name]
+                assert name in raised(TaskError, Task, without)
+
+
+def test_fields_of_other_mechanisms():
+    for changes in EACH:
+        given = numbers(**changes)
+        mechanism = given["mechanism"]
+        for name in ("window", "k", "w", "delta", "buckets"):
+            of = (OLH,) if name == "buckets" else (GRR, OUE, OLH)
+            if (mechanism in of) == (name in ("w", "buckets")):
+                Task(dict(given, **{name: given.get(name, 3)}))
+            else:
+                message = raised(TaskError, Task, dict(given, **{name: 3}))
+                assert message == "Mechanism %d has no %s." % (mechanism, name)
+
+
+def test_widths():
+    for changes, width, most in (
+        ({"symbols": 256}, 1, 235),
+        ({"symbols": 257}, 2, 117),
+        (dict(JITTER, symbols=256), 1, 235),
+        (dict(JITTER, symbols=257), 2, 117),
+        (dict(GRR_OF_4, symbols=256, thresholds=[1]), 1, 235),
+        (dict(GRR_OF_4, symbols=257, thresholds=[1]), 2, 117),
+        (dict(OUE_OF_4, symbols=8), 1, 235),
+        (dict(OUE_OF_4, symbols=9), 2, 117),
+        (dict(OUE_OF_4, symbols=1872), 234, 1),
+        (dict(OUE_OF_4, symbols=1880), 235, 1),
+        (dict(OLH_OF_4, buckets=256, thresholds=[1]), 5, 47),
+        (dict(OLH_OF_4, buckets=257, thresholds=[1]), 6, 39),
+        (dict(OLH_OF_4, symbols=32749), 5, 47),
+    ):
+        assert Task(numbers(**dict(changes, batch=most))).width == width, changes
+        assert "batch" in raised(TaskError, Task, numbers(**dict(changes, batch=most + 1)))
 
 
 # A field, its other fields, the least and the most it may be.
 BOUNDS = (
-    ("mechanism", {}, RANSWITCH, STASWITCH),
     ("k", {"window": 1024, "thresholds": [1]}, 2, 1024),
+    ("k", JITTER, 2, 1024),
     ("window", {"k": 5, "thresholds": [1]}, 5, 1024),
     ("window", {"k": 5, "mechanism": STASWITCH}, 5, 5),
+    ("window", JITTER, 3, None),
+    ("w", GRR_OF_4, 1, 1024),
+    ("w", OLH_OF_4, 1, 1024),
     ("epsilon", {}, 1, 0x3FFFFFFF),
+    ("epsilon", OUE_OF_4, 1, 0x3FFFFFFF),
     ("delta", {}, 0, 0x3FFFFFFF),
     ("symbols", {}, 2, 65536),
+    ("symbols", JITTER, 2, 65536),
+    ("symbols", dict(GRR_OF_4, thresholds=[1]), 2, 65536),
+    ("symbols", OUE_OF_4, 2, 1880),
+    ("symbols", OLH_OF_4, 2, 32749),
+    ("buckets", dict(OLH_OF_4, thresholds=[1]), 2, 4096),
     ("missing", {"symbols": 7}, 0, 6),
+    ("missing", OLH_OF_4, 0, 3),
     ("tick", {}, 1, SCALE),
     ("batch", {}, 1, 235),
-    ("batch", {"symbols": 256}, 1, 235),
-    ("batch", {"symbols": 257}, 1, 117),
     ("resend", {}, 1, 1 << 20),
     ("beacon", {}, 1, 1 << 20),
     ("outbox", {}, 1, 255),
@@ -95,25 +160,80 @@ BOUNDS = (
 
 def test_each_bound():
     for name, others, least, most in BOUNDS:
-        for n in (least, most):
-            assert getattr(Task(numbers(**dict(others, **{name: n}))), name) == n
-        for n in (least - 1, most + 1):
-            assert name in raised(TaskError, Task, numbers(**dict(others, **{name: n})))
+        check_bound(name, others, least, least - 1)
+        if most is not None:
+            check_bound(name, others, most, most + 1)
+    for bad in (0, OLH + 1, -1):
+        assert "mechanism" in raised(TaskError, Task, numbers(mechanism=bad))
 
 
-def test_bounds_of_lists():
-    for window, most in ((3, SCALE // 3), (2, SCALE // 2), (1024, SCALE // 1024)):
-        for n in (1, most):
-            Task(numbers(window=window, k=2, thresholds=[n]))
-        for n in (0, most + 1, -1):
-            assert "threshold" in raised(
-                TaskError, Task, numbers(window=window, k=2, thresholds=[n])
-            )
-    for bad in ([], [1, 1]):
-        assert "thresholds" in raised(TaskError, Task, numbers(thresholds=bad))
+def check_bound(name, others, good, bad):
+    assert getattr(Task(numbers(**dict(others, **{name: good}))), name) == good
+    assert name in raised(TaskError, Task, numbers(**dict(others, **{name: bad})))
+
+
+def test_bounds_of_bins():
     Task(numbers(symbols=3, bins=[-0x40000000, 0x3FFFFFFF]))
     for bad in ([5], [5, 6, 7], [5, 5], [6, 5], [-0x40000001, 5], [5, 0x40000000]):
         assert "bin" in raised(TaskError, Task, numbers(symbols=3, bins=bad)), bad
+
+
+def test_bounds_of_thresholds():
+    # The others, and the most that a threshold may be.
+    for others, most in (
+        ({"window": 3, "k": 2}, SCALE // 3),
+        ({"window": 2, "k": 2}, SCALE // 2),
+        ({"window": 1024, "k": 2}, SCALE // 1024),
+        (dict(GRR_OF_4, symbols=2), SCALE // 2 - 1),
+        (dict(GRR_OF_4, symbols=3), SCALE // 3),
+        (dict(GRR_OF_4, symbols=5), SCALE // 5),
+        (dict(GRR_OF_4, symbols=65536), 255),
+        (dict(OUE_OF_4, symbols=2), SCALE // 2 - 1),
+        (dict(OUE_OF_4, symbols=1880), SCALE // 2 - 1),
+        (dict(OLH_OF_4, buckets=2), SCALE // 2 - 1),
+        (dict(OLH_OF_4, buckets=3), SCALE // 3),
+        (dict(OLH_OF_4, buckets=4096), 4095),
+    ):
+        for n in (1, most):
+            Task(numbers(**dict(others, thresholds=[n])))
+        for n in (0, most + 1, -1):
+            found = raised(TaskError, Task, numbers(**dict(others, thresholds=[n])))
+            assert "threshold" in found
+        for bad in ([], [1, 1]):
+            found = raised(TaskError, Task, numbers(**dict(others, thresholds=bad)))
+            assert "thresholds" in found
+
+
+def test_thresholds_of_jittersort():
+    for window, good in (
+        (3, [SCALE - 2, 1]),
+        (3, [2, SCALE // 2 - 1]),
+        (5, [SCALE - 4, 1, 1]),
+        (5, [4, SCALE // 2 - 3, 1]),
+        (1023, [SCALE - 1022] + [1] * 511),
+    ):
+        Task(numbers(**dict(JITTER, window=window, thresholds=good)))
+    for window, bad in (
+        (3, [SCALE]),
+        (3, [SCALE - 3, 1]),
+        (3, [SCALE - 1, 1]),
+        (3, [SCALE, 1]),
+        (3, [0, SCALE // 2]),
+        (3, [SCALE - 2, 0]),
+        (3, [SCALE - 2, 1, 1]),
+        (3, [SCALE + 2, -1]),
+        (5, [SCALE - 2, 1]),
+        (5, [SCALE - 2, 1, 1]),
+        (1023, [SCALE // 2] * 512),
+    ):
+        found = raised(TaskError, Task, numbers(**dict(JITTER, window=window, thresholds=bad)))
+        assert "threshold" in found, bad
+
+
+def test_windows_of_jittersort():
+    for bad in (1, 2, 4, 1022, 1024, 1025):
+        given = dict(JITTER, window=bad, thresholds=[SCALE // 2] * (bad // 2 + 1))
+        assert "window" in raised(TaskError, Task, numbers(**given))
 
 
 def test_only_integers():
@@ -131,6 +251,7 @@ def test_wrong_encodings():
         (b"\xaa" + good[1:], Malformed),
         (good[:2] + b"\x02" + good[3:], TaskError),
         (b"\xac" + good[1:] + b"\x18\x1e\x00", TaskError),
+        (b"\xac" + good[1:] + b"\x11\x02", TaskError),
         (b"\xac" + good[1:] + b"\x10\x04", Malformed),
         (b"\xac" + good[1:] + b"\x0f\x04", Malformed),
         (good[:3] + b"\x01\xf9\x3c\x00" + good[5:], Malformed),

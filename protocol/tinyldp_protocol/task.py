@@ -3,24 +3,39 @@
 A CBOR map with ascending integer keys, of integers and arrays of integers only:
 
      0  version     1
-     1  mechanism   1 RanSwitch, 2 StaSwitch
-     2  window      slots of the switching buffer: RanSwitch k..1024, StaSwitch k
+     1  mechanism   streams: 1 RanSwitch, 2 StaSwitch, 3 JitterSort;
+                    oracles: 4 GRR, 5 OUE, 6 OLH
+     2  window      slots of the buffer: RanSwitch k..1024, StaSwitch k,
+                    JitterSort 2L+1, odd, 3..1023             (streams only)
      3  k           neighbours exchange two values less than k apart: 2..1024
-     5  epsilon     point of the privacy curve, in 2^-16, rounded down:
-                    1..2^30-1                                   (may be absent)
-     6  delta       target, over 2^30, rounded down: 0..2^30-1  (may be absent)
-     7  symbols     size of the alphabet: 2..65536
+                                                              (streams only)
+     4  w           steps over which the certificate states the loss of an
+                    oracle, too: 1..1024         (oracles only, may be absent)
+     5  epsilon     point of the privacy curve, of an oracle the target for one
+                    report, in 2^-16, rounded down: 1..2^30-1  (may be absent)
+     6  delta       target, over 2^30, rounded down: 0..2^30-1
+                                                 (streams only, may be absent)
+     7  symbols     size of the alphabet: 2..65536, OUE to 1880, OLH to 32749
      8  bins        strictly ascending bin edges in -2^30..2^30-1: symbols - 1
                     of them, or symbols - 2 when missing is symbols - 1 and so
                     has a symbol of its own                     (may be absent)
      9  missing     symbol for a missing reading                (absent: 0)
-    10  thresholds  probabilities over 2^24; here [T], T >= 1 of each switch
-                    distance, window * T <= 2^24
+    10  thresholds  probabilities over 2^24, each 1 or more
+                    switches    [T] of each switch distance, window * T <= 2^24
+                    JitterSort  [c_0, ..., c_L]: a key is late by L - j or
+                                L + j, each with c_j; c_0 + 2 (c_1 + ... + c_L)
+                                is 2^24
+                    GRR         [T] of each lie, symbols * T < 2^24
+                    OUE         [T] that a zero is sent as one, T < 2^23; that
+                                a one is kept: 1/2
+                    OLH         [T] of each lie about the bucket,
+                                buckets * T < 2^24
     12  tick        milliseconds from one step to the next: 1..2^24
     13  batch       values in one release frame: 1..235 bytes of them
     14  resend      ticks until an unacknowledged frame is sent again: 1..2^20
     15  beacon      ticks from one hello or status to the next: 1..2^20
     16  outbox      frames that the device holds for an acknowledgement: 1..255
+    17  buckets     what symbols are hashed to: 2..4096             (OLH only)
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -33,16 +48,22 @@ except ImportError:
 
 from tinyldp_protocol.cbor import Reader, put_array, put_int, put_map
 from tinyldp_protocol.framing import Crc32
+from tinyldp_protocol.hashing import PRIME
 
 SCALE = 1 << 24
 RANSWITCH = 1
 STASWITCH = 2
+JITTERSORT = 3
+GRR = 4
+OUE = 5
+OLH = 6
 MAX_VALUES = 235
 
 FIELDS = (
     (1, "mechanism"),
     (2, "window"),
     (3, "k"),
+    (4, "w"),
     (5, "epsilon"),
     (6, "delta"),
     (7, "symbols"),
@@ -54,9 +75,14 @@ FIELDS = (
     (14, "resend"),
     (15, "beacon"),
     (16, "outbox"),
+    (17, "buckets"),
 )
 LISTS = ("bins", "thresholds")
-OPTIONAL = ("epsilon", "delta", "bins", "missing")
+OPTIONAL = ("w", "epsilon", "delta", "bins", "missing")
+# By mechanism: the fields that do not apply to it.
+_STREAM = ("w", "buckets")
+_ORACLE = ("window", "k", "delta", "buckets")
+ABSENT = ((), _STREAM, _STREAM, _STREAM, _ORACLE, _ORACLE, ("window", "k", "delta"))
 
 
 class TaskError(ValueError):
@@ -67,22 +93,32 @@ class Task:
     """A checked Task: its integers as attributes, absent ones as None.
 
     numbers: dict from the names of FIELDS to integers, or lists of them.
-    width: bytes of one released value. id: 8 bytes, or b"" before it is known.
+    width: bytes of one report. id: 8 bytes, or b"" before it is known.
     Raises TaskError unless every bound holds.
     """
 
     def __init__(self, numbers):
+        mechanism = numbers.get("mechanism")
+        if mechanism is None:
+            raise TaskError("The Task lacks its mechanism.")
+        _between("mechanism", mechanism, RANSWITCH, OLH)
         for _, name in FIELDS:
             value = numbers.get(name)
-            if value is None and name not in OPTIONAL:
+            if name in ABSENT[mechanism]:
+                if value is not None:
+                    raise TaskError("Mechanism %d has no %s." % (mechanism, name))
+            elif value is None and name not in OPTIONAL:
                 raise TaskError("The Task lacks its %s." % name)
             if value is not None and isinstance(value, (list, tuple)) != (name in LISTS):
                 kind = "a list of integers" if name in LISTS else "an integer"
                 raise TaskError("%s must be %s." % (name, kind))
             setattr(self, name, value)
-        self.width = 1
         self.id = b""
-        _check(self)
+        if mechanism <= JITTERSORT:
+            _check_stream(self)
+        else:
+            _check_oracle(self)
+        _check(self, numbers)
 
 
 def _between(name, n, least, most):
@@ -93,20 +129,21 @@ def _between(name, n, least, most):
         raise TaskError("%s must lie in %d..%d, but is %d." % (name, least, most, n))
 
 
-def _check(task):
-    _between("mechanism", task.mechanism, RANSWITCH, STASWITCH)
-    _between("k", task.k, 2, 1024)
-    if task.mechanism == STASWITCH:
-        _between("window", task.window, task.k, task.k)
-    else:
-        _between("window", task.window, task.k, 1024)
-    if task.epsilon is not None:
-        _between("epsilon", task.epsilon, 1, 0x3FFFFFFF)
-    if task.delta is not None:
-        _between("delta", task.delta, 0, 0x3FFFFFFF)
-    _between("symbols", task.symbols, 2, 65536)
-    if task.missing is not None:
-        _between("missing", task.missing, 0, task.symbols - 1)
+def _check(task, numbers):
+    for name, least, most in (
+        ("epsilon", 1, 0x3FFFFFFF),
+        ("delta", 0, 0x3FFFFFFF),
+        ("w", 1, 1024),
+        ("missing", 0, task.symbols - 1),
+        ("tick", 1, SCALE),
+        ("resend", 1, 1 << 20),
+        ("beacon", 1, 1 << 20),
+        ("outbox", 1, 255),
+    ):
+        n = numbers.get(name)
+        if n is not None:
+            _between(name, n, least, most)
+    _between("batch", task.batch, 1, MAX_VALUES // task.width)
     if task.bins is not None:
         edges = task.symbols - 1
         if task.missing == edges and len(task.bins) != edges:
@@ -119,16 +156,54 @@ def _check(task):
             if last is not None and edge <= last:
                 raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
             last = edge
-    _between("the number of thresholds", len(task.thresholds), 1, 1)
+
+
+def _check_stream(task):
+    _symbols(task, 65536)
+    _between("k", task.k, 2, 1024)
+    if task.mechanism == JITTERSORT:
+        _between("window", task.window, 3, 1023)
+        if task.window % 2 == 0:
+            raise TaskError("window must be odd, but is %d." % task.window)
+        _thresholds(task, task.window // 2 + 1, SCALE)
+        left = SCALE + task.thresholds[0]
+        for threshold in task.thresholds:
+            left -= 2 * threshold
+            if left < 0:
+                break
+        if left:
+            raise TaskError("The thresholds must make up exactly %d." % SCALE)
+        return
+    _between("window", task.window, task.k, task.k if task.mechanism == STASWITCH else 1024)
     # p >= q: staying is at least as probable as each switch distance.
-    _between("threshold", task.thresholds[0], 1, SCALE // task.window)
-    if task.symbols > 256:
-        task.width = 2
-    _between("batch", task.batch, 1, MAX_VALUES // task.width)
-    _between("tick", task.tick, 1, SCALE)
-    _between("resend", task.resend, 1, 1 << 20)
-    _between("beacon", task.beacon, 1, 1 << 20)
-    _between("outbox", task.outbox, 1, 255)
+    _thresholds(task, 1, SCALE // task.window)
+
+
+def _check_oracle(task):
+    # Truth is more probable than each lie.
+    if task.mechanism == GRR:
+        _symbols(task, 65536)
+        _thresholds(task, 1, (SCALE - 1) // task.symbols)
+    elif task.mechanism == OUE:
+        _symbols(task, 8 * MAX_VALUES)
+        task.width = (task.symbols + 7) // 8
+        _thresholds(task, 1, SCALE // 2 - 1)
+    else:
+        _symbols(task, PRIME)
+        _between("buckets", task.buckets, 2, 4096)
+        task.width = 5 if task.buckets <= 256 else 6
+        _thresholds(task, 1, (SCALE - 1) // task.buckets)
+
+
+def _symbols(task, most):
+    _between("symbols", task.symbols, 2, most)
+    task.width = 1 if task.symbols <= 256 else 2
+
+
+def _thresholds(task, count, most):
+    _between("the number of thresholds", len(task.thresholds), count, count)
+    for threshold in task.thresholds:
+        _between("threshold", threshold, 1, most)
 
 
 def put_task(buf, pos, task):

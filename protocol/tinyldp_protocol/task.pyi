@@ -3,10 +3,15 @@ from collections.abc import Mapping, Sequence
 SCALE: int
 RANSWITCH: int
 STASWITCH: int
+JITTERSORT: int
+GRR: int
+OUE: int
+OLH: int
 MAX_VALUES: int
 FIELDS: tuple[tuple[int, str], ...]
 LISTS: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
+ABSENT: tuple[tuple[str, ...], ...]
 
 class TaskError(ValueError): ...
 
@@ -14,6 +19,7 @@ class Task:
     mechanism: int
     window: int
     k: int
+    w: int | None
     epsilon: int | None
     delta: int | None
     symbols: int
@@ -25,6 +31,7 @@ class Task:
     resend: int
     beacon: int
     outbox: int
+    buckets: int
     width: int
     id: bytes
     def __init__(self, numbers: Mapping[str, int | Sequence[int] | None]) -> None: ...
