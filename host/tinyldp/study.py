@@ -1,9 +1,18 @@
 """The study file: what people decide, in TOML, and the Task that it amounts to.
 
     [study]      name
-    [mechanism]  name "ranswitch" or "staswitch"; threshold (over 2^24);
-                 window (RanSwitch only; k if absent)
-    [privacy]    k; epsilon, delta (decimals; may be absent)
+    [mechanism]  name  "ranswitch", "staswitch", "jittersort" (streams),
+                       "grr", "oue" or "olh" (oracles: each value by itself)
+                 window     RanSwitch: slots, k if absent; JitterSort: 2L+1
+                 threshold  over 2^24, all but JitterSort: of each switch
+                            distance, of each lie, of each zero sent as one
+                 weights    over 2^24, JitterSort: [c_0, ..., c_L]
+                 buckets    OLH: what the values are hashed to
+    [privacy]    epsilon, delta  exact decimals; an oracle has no delta
+                 k     streams: exchanging two values less than k steps apart
+                       is hidden
+                 w     oracles: steps over which the certificate states the
+                       loss, too
     [values]     domain (symbols), bins (ascending edges; then domain may be
                  absent), missing (a symbol; the first one above the bins' own
                  makes a symbol for missing readings alone)
@@ -11,32 +20,62 @@
     [fleet]      devices
     [links]      serial (list of ports), mqtt ("host:port")
 
-Every number that a device will execute is an integer. epsilon and delta are
-read as exact decimals and rounded down: the stricter target.
+A study states a target, for which tinyldp.planning chooses the integers, or the
+integers themselves (threshold or weights; OLH also buckets): then epsilon names
+the point of the privacy curve that the certificate reports, and delta what must
+hold there. epsilon and delta are rounded down: the stricter target.
 """
 
-import difflib
-import sys
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from tinyldp.errors import UserError
+from tinyldp.sections import Sections, nearest, read_bytes, short
 from tinyldp_protocol.cbor import Malformed
-from tinyldp_protocol.task import RANSWITCH, STASWITCH, Task, TaskError, read_file, write_file
+from tinyldp_protocol.hashing import PRIME
+from tinyldp_protocol.task import (
+    FIELDS,
+    GRR,
+    JITTERSORT,
+    MAX_VALUES,
+    OLH,
+    OUE,
+    RANSWITCH,
+    SCALE,
+    STASWITCH,
+    Task,
+    TaskError,
+    read_file,
+    write_file,
+)
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-MECHANISMS = {"ranswitch": RANSWITCH, "staswitch": STASWITCH}
+MECHANISMS = {
+    "ranswitch": RANSWITCH,
+    "staswitch": STASWITCH,
+    "jittersort": JITTERSORT,
+    "grr": GRR,
+    "oue": OUE,
+    "olh": OLH,
+}
+# As people write them.
+TITLES = {
+    RANSWITCH: "RanSwitch",
+    STASWITCH: "StaSwitch",
+    JITTERSORT: "JitterSort",
+    GRR: "GRR",
+    OUE: "OUE",
+    OLH: "OLH",
+}
+STREAMS = (RANSWITCH, STASWITCH, JITTERSORT)
 KEYS = {
     "study": ("name",),
-    "mechanism": ("name", "threshold", "window"),
-    "privacy": ("k", "epsilon", "delta"),
+    "mechanism": ("name", "window", "threshold", "weights", "buckets"),
+    "privacy": ("epsilon", "delta", "k", "w"),
     "values": ("domain", "bins", "missing"),
     "timing": ("tick", "batch", "resend", "beacon", "outbox"),
     "fleet": ("devices",),
@@ -45,6 +84,18 @@ KEYS = {
 # Read exactly and rounded down, in units of one over this.
 EPSILON_UNIT = 1 << 16
 DELTA_UNIT = 1 << 30
+
+# Keys that not every mechanism has.
+_OPTIONS = {
+    ("mechanism", "window"): (RANSWITCH, JITTERSORT),
+    ("mechanism", "threshold"): (RANSWITCH, STASWITCH, GRR, OUE, OLH),
+    ("mechanism", "weights"): (JITTERSORT,),
+    ("mechanism", "buckets"): (OLH,),
+    ("privacy", "delta"): STREAMS,
+    ("privacy", "k"): STREAMS,
+    ("privacy", "w"): (GRR, OUE, OLH),
+}
+_LARGEST_DOMAIN = {OUE: 8 * MAX_VALUES, OLH: PRIME}
 # Milliseconds aimed at where the study is silent.
 _RESEND = 5_000
 _BEACON = 10_000
@@ -52,17 +103,21 @@ _BEACON = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study as its file states it, defaults filled in.
+    """A study as its file states it, defaults filled in; what is absent is None.
 
-    epsilon in 2^-16 and delta over 2^30, both rounded down, or None. serial:
-    ports; mqtt: "host:port" or None; devices: how many are expected, or None.
+    epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
+    integers over 2^24 that the study states, or None where it states a target;
+    with it, JitterSort's window and OLH's buckets may be None, too. serial:
+    ports; mqtt: "host:port"; devices: how many are expected.
     """
 
     name: str
     mechanism: int
-    threshold: int
-    window: int
-    k: int
+    window: int | None
+    thresholds: tuple[int, ...] | None
+    buckets: int | None
+    k: int | None
+    w: int | None
     epsilon: int | None
     delta: int | None
     domain: int
@@ -77,47 +132,92 @@ class Study:
     serial: tuple[str, ...]
     mqtt: str | None
 
-    def task(self) -> Task:
-        """The Task, with its id. Raises UserError when a bound does not hold."""
-        try:
-            task = Task(
-                {
-                    "mechanism": self.mechanism,
-                    "window": self.window,
-                    "k": self.k,
-                    "epsilon": self.epsilon,
-                    "delta": self.delta,
-                    "symbols": self.domain,
-                    "bins": None if self.bins is None else list(self.bins),
-                    "missing": self.missing,
-                    "thresholds": [self.threshold],
-                    "tick": self.tick,
-                    "batch": self.batch,
-                    "resend": self.resend,
-                    "beacon": self.beacon,
-                    "outbox": self.outbox,
-                }
+    def task(
+        self,
+        thresholds: Sequence[int] | None = None,
+        window: int | None = None,
+        buckets: int | None = None,
+    ) -> Task:
+        """The Task, with its id, of the integers that the study states or of these.
+
+        Raises UserError when a bound does not hold, or when there are no integers.
+        """
+        numbers = self._numbers()
+        if thresholds is not None:
+            numbers["thresholds"] = list(thresholds)
+        if window is not None:
+            numbers["window"] = window
+        if buckets is not None:
+            numbers["buckets"] = buckets
+        if numbers["thresholds"] is None:
+            raise UserError(
+                f'"{self.name}" states a target and no integers; '
+                "they are chosen by: tinyldp plan STUDY.toml."
             )
+        try:
+            task = Task(numbers)
         except TaskError as error:
             raise UserError(str(error)) from None
         write_file(task)
         return task
 
+    def check(self, task: Task) -> None:
+        """Raise UserError naming the first thing in which the Task is not as the study states.
+
+        Integers that the study leaves to the planner may have any value.
+        """
+        stated = self._numbers()
+        planned = self.thresholds is None
+        for _, name in FIELDS:
+            mine, its = stated[name], getattr(task, name)
+            if mine is None and planned and name in ("window", "thresholds", "buckets"):
+                continue
+            if isinstance(its, list | tuple):
+                its = list(its)
+            if mine != its:
+                raise UserError(
+                    f"The Task is not of this study, for {_difference(name, its, mine)}; "
+                    "make it anew with: tinyldp plan."
+                )
+
+    def _numbers(self) -> dict[str, Any]:
+        """What the study states, under the names of a Task's fields."""
+        return {
+            "mechanism": self.mechanism,
+            "window": self.window,
+            "k": self.k,
+            "w": self.w,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "symbols": self.domain,
+            "bins": None if self.bins is None else list(self.bins),
+            "missing": self.missing,
+            "thresholds": None if self.thresholds is None else list(self.thresholds),
+            "tick": self.tick,
+            "batch": self.batch,
+            "resend": self.resend,
+            "beacon": self.beacon,
+            "outbox": self.outbox,
+            "buckets": self.buckets,
+        }
+
 
 def load_study(path: str | Path) -> Study:
     """Read and check a study file; UserError says in one sentence what is wrong."""
+    data = read_bytes(path)
     try:
-        document = tomllib.loads(_read(path).decode("utf-8-sig"), parse_float=_number)
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is no study file: it is not text.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is no TOML file: {error}.") from None
-    except (ValueError, RecursionError):
-        # Integers of thousands of digits, and brackets in thousands of brackets.
-        raise UserError(f"{path} is no study file: nothing in a study is so long.") from None
-    try:
-        study = _study(document)
-        study.task()
+        study = _study(Sections(data, KEYS))
+        if study.thresholds is not None:
+            study.task()
+        else:
+            # All but the integers is checked with some that always do.
+            window = study.window or 3
+            rest = [SCALE - (window - 1)] + [1] * (window // 2)
+            study.task(
+                rest if study.mechanism == JITTERSORT else [1],
+                window if study.mechanism in STREAMS else None,
+                (study.buckets or 2) if study.mechanism == OLH else None,
+            )
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return study
@@ -126,7 +226,7 @@ def load_study(path: str | Path) -> Study:
 def load_task(path: str | Path) -> Task:
     """Read a Task file; UserError says in one sentence what is wrong."""
     try:
-        return read_file(_read(path))
+        return read_file(read_bytes(path))
     except Malformed as error:
         raise UserError(f"{path} is no Task file: its CBOR is not canonical ({error}).") from None
     except TaskError as error:
@@ -143,36 +243,180 @@ def broker_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise UserError(f"A study holds no number such as {_short(text)}.") from None
-
-
-def _read(path: str | Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from None
-
-
-def _study(document: dict[str, Any]) -> Study:
-    _refuse_unknown(document)
-    mechanism = _text(document, "mechanism", "name")
-    if mechanism not in MECHANISMS:
-        names = ", ".join(f'"{name}"' for name in MECHANISMS)
-        raise UserError(f'[mechanism] name must be one of {names}, not "{mechanism}".')
-    k = _integer(document, "privacy", "k")
-    window = _optional(document, "mechanism", "window")
-    if window is not None and MECHANISMS[mechanism] == STASWITCH:
-        raise UserError("[mechanism] window is RanSwitch's alone: StaSwitch's is k.")
-    tick = _integer(document, "timing", "tick", 1000)
+def _study(sections: Sections) -> Study:
+    mechanism = _mechanism(sections)
+    k = sections.integer("privacy", "k")
+    if mechanism in STREAMS:
+        k = _present(k, "[privacy] k")
+        if k < 2:
+            raise UserError(
+                f"[privacy] k must be 2 or more, but is {k}: "
+                "two values exchange places only if they are a step apart."
+            )
+    window = sections.integer("mechanism", "window")
+    if mechanism == STASWITCH or (mechanism == RANSWITCH and window is None):
+        window = k
+    thresholds = _thresholds(sections, mechanism)
+    if mechanism == JITTERSORT:
+        window = _jitter_window(window, thresholds)
+    epsilon, delta = _target(sections, mechanism, thresholds)
+    bins, missing = sections.integers("values", "bins"), sections.integer("values", "missing")
+    tick = _default(sections, "timing", "tick", 1000)
     if tick < 1:
         raise UserError(f"[timing] tick must be a millisecond or more, but is {tick}.")
-    bins = _integers(document, "values", "bins")
-    domain = _optional(document, "values", "domain")
-    missing = _optional(document, "values", "missing")
+    devices = sections.integer("fleet", "devices")
+    if devices is not None and devices < 1:
+        raise UserError(f"[fleet] devices must be 1 or more, but is {devices}.")
+    mqtt = sections.text("links", "mqtt")
+    if mqtt is not None:
+        broker_address(mqtt)
+    return Study(
+        name=_present(sections.text("study", "name"), "[study] name"),
+        mechanism=mechanism,
+        window=window,
+        thresholds=thresholds,
+        buckets=sections.integer("mechanism", "buckets"),
+        k=k,
+        w=sections.integer("privacy", "w"),
+        epsilon=epsilon,
+        delta=delta,
+        domain=_domain(sections.integer("values", "domain"), bins, missing, mechanism),
+        bins=bins,
+        missing=missing,
+        tick=tick,
+        batch=_default(sections, "timing", "batch", 1),
+        resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
+        beacon=_default(sections, "timing", "beacon", max(1, -(-_BEACON // tick))),
+        outbox=_default(sections, "timing", "outbox", 16),
+        devices=devices,
+        serial=sections.texts("links", "serial", "ports"),
+        mqtt=mqtt,
+    )
+
+
+def _mechanism(sections: Sections) -> int:
+    """The mechanism, when the study states no option of another one."""
+    name = _present(sections.text("mechanism", "name"), "[mechanism] name")
+    if name not in MECHANISMS:
+        names = ", ".join(f'"{known}"' for known in MECHANISMS)
+        raise UserError(
+            f'[mechanism] name must be one of {names}, not "{short(name)}"'
+            f"{nearest(name, MECHANISMS)}."
+        )
+    mechanism = MECHANISMS[name]
+    for (section, key), owners in _OPTIONS.items():
+        if mechanism not in owners and sections.given(section, key) is not None:
+            raise UserError(f"[{section}] {key} {_foreign(key, owners, mechanism)}.")
+    return mechanism
+
+
+def _foreign(key: str, owners: Sequence[int], mechanism: int) -> str:
+    title = TITLES[mechanism]
+    if key == "window" and mechanism == STASWITCH:
+        return "is not StaSwitch's to choose: its buffer has k slots"
+    if key == "delta":
+        return f"is not for {title}, whose guarantee holds without exception: state epsilon alone"
+    if key == "threshold":
+        return f"is not for {title}, which has a list of weights"
+    names = [TITLES[owner] for owner in owners]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"is for {listed} alone, not for {title}"
+
+
+def _thresholds(sections: Sections, mechanism: int) -> tuple[int, ...] | None:
+    """The integers that the study states, or None."""
+    if mechanism == JITTERSORT:
+        weights = sections.integers("mechanism", "weights")
+        if weights is not None:
+            if not 2 <= len(weights) <= 512:
+                raise UserError(
+                    "[mechanism] weights must be 2..512 integers, c_0 to c_L, "
+                    f"but there are {len(weights)}."
+                )
+            if any(weight < 1 for weight in weights):
+                raise UserError(f"[mechanism] weights must all be 1 or more, not {min(weights)}.")
+            total = 2 * sum(weights) - weights[0]
+            if total != SCALE:
+                raise UserError(
+                    "[mechanism] weights must make up c_0 + 2 (c_1 + ... + c_L) = 2^24, "
+                    f"but make up {short(total)}."
+                )
+        return weights
+    threshold = sections.integer("mechanism", "threshold")
+    if threshold is None:
+        return None
+    if threshold < 1:
+        raise UserError(f"[mechanism] threshold must be 1 or more, but is {threshold}.")
+    if threshold >= SCALE:
+        raise UserError(
+            f"[mechanism] threshold must be below its scale, 2^24, but is {short(threshold)}."
+        )
+    if mechanism == OLH and sections.given("mechanism", "buckets") is None:
+        raise UserError("[mechanism] buckets is missing: OLH's threshold is for a number of them.")
+    return (threshold,)
+
+
+def _jitter_window(window: int | None, weights: tuple[int, ...] | None) -> int | None:
+    if window is not None:
+        if not 3 <= window <= 1023 or window % 2 == 0:
+            raise UserError(
+                "[mechanism] window must be odd and in 3..1023 for JitterSort (2L+1), "
+                f"but is {window}."
+            )
+        if weights is not None and window != 2 * len(weights) - 1:
+            raise UserError(
+                f"[mechanism] {len(weights)} weights make a window of {2 * len(weights) - 1}, "
+                f"not {window}."
+            )
+    return window if weights is None else 2 * len(weights) - 1
+
+
+def _target(
+    sections: Sections, mechanism: int, thresholds: tuple[int, ...] | None
+) -> tuple[int | None, int | None]:
+    """epsilon in 2^-16 and delta over 2^30."""
+    exact = sections.decimal("privacy", "epsilon")
+    shown = sections.shown("privacy", "epsilon")
+    if exact is not None and exact <= 0:
+        raise UserError(f"[privacy] epsilon must be above 0, but is {shown}.")
+    epsilon = _units(exact, EPSILON_UNIT, "[privacy] epsilon", shown)
+    if epsilon == 0:
+        raise UserError(f"[privacy] epsilon must be 2^-16 or more, but is {shown}.")
+    exact = sections.decimal("privacy", "delta")
+    shown = sections.shown("privacy", "delta")
+    if exact is not None and not 0 <= exact < 1:
+        raise UserError(f"[privacy] delta must be 0 or more and below 1, but is {shown}.")
+    delta = _units(exact, DELTA_UNIT, "[privacy] delta", shown)
+    if exact and delta == 0:
+        raise UserError(f"[privacy] delta must be 0, or 2^-30 or more, but is {shown}.")
+    title = TITLES[mechanism]
+    if epsilon is None:
+        if delta is not None:
+            raise UserError("[privacy] epsilon is missing: a delta alone is no target.")
+        if thresholds is None:
+            target = "epsilon and delta" if mechanism in STREAMS else "epsilon"
+            integers = {JITTERSORT: "weights", OLH: "threshold and buckets"}
+            raise UserError(
+                f"Nothing says how much {title} must hide: give the target, [privacy] {target}, "
+                f"or the integers, [mechanism] {integers.get(mechanism, 'threshold')}."
+            )
+    elif delta is None and thresholds is None and mechanism in STREAMS:
+        raise UserError(f"[privacy] delta is missing: {title} needs an epsilon and a delta.")
+    return epsilon, delta
+
+
+def _units(value: Fraction | None, unit: int, what: str, shown: str) -> int | None:
+    """A value of 0 or more in units of 1/unit, rounded down."""
+    if value is None:
+        return None
+    if value * unit >= 1 << 30:
+        raise UserError(f"{what} must be below {(1 << 30) // unit}, but is {shown}.")
+    return int(value * unit)
+
+
+def _domain(
+    domain: int | None, bins: tuple[int, ...] | None, missing: int | None, mechanism: int
+) -> int:
     if bins is not None:
         # The first symbol above the bins' own may be that of missing readings.
         own = len(bins) + 1
@@ -182,126 +426,46 @@ def _study(document: dict[str, Any]) -> Study:
         domain = found
     if domain is None:
         raise UserError("[values] domain is missing: say how many symbols there are, or the bins.")
-    devices = _optional(document, "fleet", "devices")
-    if devices is not None and devices < 1:
-        raise UserError(f"[fleet] devices must be 1 or more, but is {devices}.")
-    mqtt = None
-    if "mqtt" in document.get("links", {}):
-        mqtt = _text(document, "links", "mqtt")
-        broker_address(mqtt)
-    return Study(
-        name=_text(document, "study", "name"),
-        mechanism=MECHANISMS[mechanism],
-        threshold=_integer(document, "mechanism", "threshold"),
-        window=k if window is None else window,
-        k=k,
-        epsilon=_decimal(document, "privacy", "epsilon", EPSILON_UNIT),
-        delta=_decimal(document, "privacy", "delta", DELTA_UNIT),
-        domain=domain,
-        bins=bins,
-        missing=missing,
-        tick=tick,
-        batch=_integer(document, "timing", "batch", 1),
-        resend=_integer(document, "timing", "resend", max(2, -(-_RESEND // tick))),
-        beacon=_integer(document, "timing", "beacon", max(1, -(-_BEACON // tick))),
-        outbox=_integer(document, "timing", "outbox", 16),
-        devices=devices,
-        serial=_ports(document),
-        mqtt=mqtt,
-    )
-
-
-def _refuse_unknown(document: dict[str, Any]) -> None:
-    for section, content in document.items():
-        if section not in KEYS:
-            shown = _short(ascii(section)[1:-1])
-            raise UserError(f"[{shown}] is unknown{_nearest(section, KEYS)}.")
-        if not isinstance(content, dict):
-            raise UserError(f"[{section}] must be a section, not a value.")
-        for key in content:
-            if key not in KEYS[section]:
-                shown = _short(ascii(key)[1:-1])
-                raise UserError(f"[{section}] {shown} is unknown{_nearest(key, KEYS[section])}.")
-
-
-def _nearest(word: str, known: Any) -> str:
-    return f"; the nearest known is {difflib.get_close_matches(word, known, 1, 0)[0]}"
-
-
-def _text(document: dict[str, Any], section: str, key: str) -> str:
-    value = document.get(section, {}).get(key)
-    if value is None:
-        raise UserError(f"[{section}] {key} is missing.")
-    if not isinstance(value, str) or not value:
-        raise UserError(f"[{section}] {key} must be text.")
-    return value
-
-
-def _optional(document: dict[str, Any], section: str, key: str) -> int | None:
-    value = document.get(section, {}).get(key)
-    return None if value is None else _whole(value, f"[{section}] {key}")
-
-
-def _integer(document: dict[str, Any], section: str, key: str, default: int | None = None) -> int:
-    value = _optional(document, section, key)
-    if value is None:
-        value = default
-    if value is None:
-        raise UserError(f"[{section}] {key} is missing.")
-    return value
-
-
-def _integers(document: dict[str, Any], section: str, key: str) -> tuple[int, ...] | None:
-    value = document.get(section, {}).get(key)
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise UserError(f"[{section}] {key} must be a list of integers.")
-    return tuple(_whole(item, f"[{section}] {key}") for item in value)
-
-
-def _whole(value: Any, what: str) -> int:
-    if isinstance(value, Decimal):
+    if domain < 2:
         raise UserError(
-            f"{what} must be an integer, not {value}: what a device executes is never rounded."
+            f"[values] domain must be 2 or more, but is {domain}: "
+            "there is nothing to hide among fewer symbols."
         )
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UserError(f"{what} must be an integer.")
-    if abs(value) >= 1 << 30:
-        raise UserError(f"{what} must be smaller than 2^30, but is {_short(value)}.")
+    largest = _LARGEST_DOMAIN.get(mechanism, 65536)
+    if domain > largest:
+        why = " (a report has a bit for each symbol)" if mechanism == OUE else ""
+        raise UserError(
+            f"[values] domain must be {largest} or less for {TITLES[mechanism]}{why}, "
+            f"but is {domain}."
+        )
+    return domain
+
+
+def _difference(name: str, its: Any, mine: Any) -> str:
+    """What a sentence says about one field that differs."""
+    if name == "mechanism":
+        return f"its mechanism is {TITLES[its]}, and the study's {TITLES[mine]}"
+    if isinstance(its, list) and isinstance(mine, list) and len(its) + len(mine) > 2:
+        return f"its {name} are not the study's"
+    units = {"epsilon": EPSILON_UNIT, "delta": DELTA_UNIT}
+    word = {"symbols": "domain", "thresholds": "threshold"}.get(name, name)
+
+    def shown(value: Any) -> str:
+        if value is None:
+            return "none"
+        if isinstance(value, list):
+            value = value[0]
+        return f"{value / units[name]:.10g}" if name in units else str(value)
+
+    return f"its {word} is {shown(its)}, and the study's {shown(mine)}"
+
+
+def _present(value: Any, what: str) -> Any:
+    if value is None:
+        raise UserError(f"{what} is missing.")
     return value
 
 
-def _decimal(document: dict[str, Any], section: str, key: str, unit: int) -> int | None:
-    """An exact decimal of 0 or more, in units of 1/unit, rounded down."""
-    value = document.get(section, {}).get(key)
-    what = f"[{section}] {key}"
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise UserError(f"{what} must be a number.")
-    # The exponent is looked at first: 1e999999999 would fill the memory.
-    if isinstance(value, Decimal) and (not value.is_finite() or abs(value.adjusted()) > 99):
-        raise UserError(f"{what} must be an ordinary number, not {value}.")
-    scaled = Fraction(value) * unit
-    if not 0 <= scaled < 1 << 30:
-        raise UserError(
-            f"{what} must be 0 or more and below {(1 << 30) // unit}, but is {_short(value)}."
-        )
-    return int(scaled)
-
-
-def _ports(document: dict[str, Any]) -> tuple[str, ...]:
-    ports = document.get("links", {}).get("serial", [])
-    if not isinstance(ports, list) or not all(isinstance(port, str) and port for port in ports):
-        raise UserError("[links] serial must be a list of ports.")
-    for port in ports:
-        if ports.count(port) > 1:
-            raise UserError(f"[links] serial names {port} twice.")
-    return tuple(ports)
-
-
-def _short(value: Any) -> str:
-    # Not of an integer itself: Python prints none of more than 4,300 digits.
-    text = hex(value) if isinstance(value, int) and abs(value) >= 1 << 64 else str(value)
-    return text if len(text) <= 24 else text[:24] + "…"
+def _default(sections: Sections, section: str, key: str, default: int) -> int:
+    value = sections.integer(section, key)
+    return default if value is None else value
