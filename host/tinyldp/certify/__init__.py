@@ -1,0 +1,1 @@
+"""What exactly does a Task give away: certificates, computed from the integers that run."""
