@@ -14,7 +14,7 @@ from tests import collecting
 from tests.fit import FALSE_ALARM, fit
 from tinyldp.laws import TAIL, Law, displacement_law, why_no_law
 from tinyldp.replay import bytes_needed, displacements
-from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
+from tinyldp_protocol.task import GRR, JITTERSORT, RANSWITCH, SCALE, STASWITCH, Task
 
 STEPS = 200_000
 
@@ -23,6 +23,16 @@ def make_task(mechanism: int, k: int, q: float, window: int | None = None) -> Ta
     thresholds = [round(q * SCALE)]
     return collecting.make_task(
         mechanism=mechanism, window=window or k, k=k, symbols=16, thresholds=thresholds
+    )
+
+
+def make_jittersort(reach: int, a: float) -> Task:
+    """Key offsets 0..2L with chances near a^|z - L|."""
+    half = a ** np.arange(reach + 1)
+    weights = np.floor(half / (2 * half.sum() - 1) * SCALE).astype(int).tolist()
+    weights[0] = SCALE - 2 * sum(weights[1:])
+    return collecting.make_task(
+        mechanism=JITTERSORT, window=2 * reach + 1, k=2, symbols=16, thresholds=weights
     )
 
 
@@ -128,6 +138,73 @@ def test_staswitch_beyond_the_solved_chain() -> None:
     task = make_task(STASWITCH, 10, 0.05)
     assert displacement_law(task) is None
     assert "k is 10" in why_no_law(task)
+
+
+def enumerate_jittersort(task: Task) -> np.ndarray:
+    """P(-2L..2L): over every key of the value and of those that can share its place."""
+    reach = task.window // 2
+    half = np.array(task.thresholds) / SCALE
+    chances = np.concatenate([half[:0:-1], half])
+    others = [j for j in range(-2 * reach, 2 * reach + 1) if j]
+    law = np.zeros(4 * reach + 1)
+    for own, chance in enumerate(chances):
+        offsets = np.indices((task.window,) * len(others)).reshape(len(others), -1)
+        weights = chance * chances[offsets].prod(axis=0)
+        keys = offsets + np.array(others)[:, None]
+        ahead = (keys < own).sum(axis=0)
+        equal = (keys == own).sum(axis=0)
+        for ties in range(equal.max() + 1):
+            here = equal == ties
+            for place in range(ties + 1):
+                # 2L earlier ones would be ahead of a value that does not move.
+                np.add.at(law, ahead[here] + place, weights[here] / (ties + 1))
+    return law
+
+
+@pytest.mark.parametrize(("reach", "a"), [(1, 0.5), (1, 0.01), (1, 1.0), (2, 0.7)])
+def test_jittersort_law_equals_enumeration(reach: int, a: float) -> None:
+    task = make_jittersort(reach, a)
+    law = law_of(task)
+    assert list(law.offsets) == list(range(-2 * reach, 2 * reach + 1))
+    assert law.probabilities == pytest.approx(enumerate_jittersort(task), abs=1e-11)
+
+
+@pytest.mark.parametrize(("reach", "a"), [(1, 0.5), (30, 0.7788), (58, 0.78), (511, 0.995)])
+def test_jittersort_law_is_whole_and_even(reach: int, a: float) -> None:
+    law = law_of(make_jittersort(reach, a))
+    assert law.probabilities.sum() == pytest.approx(1, abs=1e-12)
+    assert law.probabilities == pytest.approx(law.probabilities[::-1], abs=1e-15)
+    assert law.probabilities.min() >= 0
+
+
+@pytest.mark.parametrize(("reach", "k", "cost"), [(30, 5, 4.0), (46, 10, 8.7)])
+def test_jittersort_published_costs(reach: int, k: int, cost: float) -> None:
+    """At epsilon = 2, where a = e^(-epsilon/(2(k-1)))."""
+    law = law_of(make_jittersort(reach, math.exp(-1 / (k - 1))))
+    assert law.mean_absolute == pytest.approx(cost, abs=0.1)
+
+
+def test_sorting_by_key_follows_the_law() -> None:
+    rng = np.random.default_rng(21)
+    task = make_jittersort(12, 0.8)
+    bounds = np.cumsum(np.concatenate([task.thresholds[:0:-1], task.thresholds]))
+    steps = 2_000_000
+    offsets = np.searchsorted(bounds, rng.integers(0, SCALE, steps), side="right")
+    order = np.argsort(np.arange(steps) + offsets + rng.random(steps))
+    moved = (np.arange(steps) - order)[np.argsort(order)]
+    # Where a value goes depends on no key of those 2L or more away.
+    spacing = 2 * task.window
+    seen = Counter(moved[spacing:-spacing:spacing].tolist())
+    assert fit(seen, law_of(task), 24) > FALSE_ALARM
+    for factor in (0.7, 1.3):
+        assert fit(seen, law_of(make_jittersort(12, 0.8**factor)), 24) < FALSE_ALARM
+
+
+def test_oracles_move_nothing() -> None:
+    numbers = {"mechanism": GRR, "symbols": 4, "thresholds": [SCALE // 16], "tick": 10, "batch": 2}
+    task = Task({**numbers, "resend": 20, "beacon": 10, "outbox": 255})
+    assert displacement_law(task) is None
+    assert "nothing is moved" in why_no_law(task)
 
 
 def test_laws_cannot_be_changed_by_a_caller() -> None:
