@@ -29,9 +29,12 @@ SYNTAX: dict[type[ast.AST], str] = {
 }
 # Functions that run for each sample, by module: they must not allocate.
 PER_SAMPLE = {
-    "agent.py": ("tick", "_close"),
+    "agent.py": ("tick", "_put_wide", "_close"),
     "quantize.py": ("symbol",),
     "switch.py": ("step", "flush", "_release"),
+    "jittersort.py": ("step", "flush"),
+    "oracles.py": ("step", "flush"),
+    "hashing.py": ("multilinear",),
     "entropy.py": ("word", "refill", "_fill"),
     "outbox.py": ("add", "slot", "free"),
     "framing.py": ("frame",),

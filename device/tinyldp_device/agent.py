@@ -12,9 +12,9 @@ A link offers
 """
 
 from tinyldp_device.entropy import EntropyError
+from tinyldp_device.mechanism import make_mechanism, step_words
 from tinyldp_device.outbox import Outbox
 from tinyldp_device.quantize import Quantizer
-from tinyldp_device.switch import make_switch
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import (
@@ -33,6 +33,7 @@ from tinyldp_protocol.messages import (
     put_release,
     put_status,
 )
+from tinyldp_protocol.task import OUE
 
 SOFTWARE = b"\x00\x01\x00"
 _MESSAGES_A_TICK = 4
@@ -56,10 +57,13 @@ class Agent:
         self._pseudonym = pseudonym
         self._nonce = bytes(entropy.nonce[:4])
         self._quantizer = Quantizer(task)
-        self._mechanism = make_switch(task, entropy)
+        self._mechanism = make_mechanism(task, entropy)
+        self._words = step_words(task)
         self._stopping = False
 
-        self._wide = task.width == 2
+        # Whether a report has more bytes than one, or is bytes already.
+        self._coded = task.mechanism >= OUE
+        self._wide = self._coded or task.width == 2
         self._bytes = task.batch * task.width
         self._release = self._message(self._put_release)
         end = len(self._release) - TAIL
@@ -103,11 +107,10 @@ class Agent:
             return
         at = self._at
         if self._wide:
-            self._release[at] = released & 255
+            at = self._put_wide(at, released)
+        else:
+            self._release[at] = released
             at += 1
-            released >>= 8
-        self._release[at] = released
-        at += 1
         self._at = at
         count = self.count + 1
         self.count = count
@@ -118,6 +121,17 @@ class Agent:
             self._encoder.frame(outbox.add(), outbox.next - 1)
         if count == COUNTER_MAX:
             self._halt(COUNTER_END)
+
+    def _put_wide(self, at, released):
+        """Write a report that is bytes, or an integer of two; give the position after it."""
+        release = self._release
+        if self._coded:
+            for i in range(len(released)):
+                release[at + i] = released[i]
+            return at + len(released)
+        release[at] = released & 255
+        release[at + 1] = released >> 8
+        return at + 2
 
     def stop(self):
         """End the segment: from now on each tick releases what is still held."""
@@ -131,7 +145,7 @@ class Agent:
         """Once for each tick: take in what the host says, send what is due."""
         if self.health == RUNNING:
             try:
-                self._entropy.refill()
+                self._entropy.refill(self._words)
             except EntropyError:
                 self._halt(ENTROPY_FAILED)
         link = self._link

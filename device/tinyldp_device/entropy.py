@@ -5,7 +5,8 @@ overwrites the whole bytearray buf with fresh bytes or raises. A word is
 3 bytes, little-endian: uniform in [0, 2^24).
 
 Entropy keeps a pool of words, so that the per-sample path only takes from
-memory; refill() is called outside it. No byte is ever handed out twice.
+memory; refill(), called outside it, sees to it that a step's words are there. No
+byte is ever handed out twice.
 
 Health (NIST SP 800-90B, section 4.4, on bytes with 8 bits of entropy claimed
 and a false-alarm rate of 2^-40 for each sample): every byte goes through
@@ -92,11 +93,15 @@ class Entropy:
         self._at = at + 3
         return pool[at] | pool[at + 1] << 8 | pool[at + 2] << 16
 
-    def refill(self):
-        """Draw a new pool when no word is left, unless it begins like the one that was marked."""
+    def refill(self, need=1):
+        """Draw a new pool when fewer than `need` words are left of one that was begun.
+
+        The words that are left are thrown away. A pool that begins like the one
+        that was marked is refused.
+        """
         pool = self._pool
         mark = self._mark
-        if self._at < len(pool):
+        if not self._at or self._at + 3 * need <= len(pool):
             return
         self._fill(pool)
         equal = 0

@@ -13,8 +13,6 @@ stream; any other rule would weaken the guarantee.
 
 from array import array
 
-from tinyldp_protocol.task import RANSWITCH, STASWITCH
-
 
 class RanSwitch:
     """A switching buffer of task.window slots.
@@ -97,12 +95,3 @@ class StaSwitch(RanSwitch):
     def __init__(self, task, entropy):
         RanSwitch.__init__(self, task, entropy)
         self._late = array("B" if task.window <= 256 else "H", [0] * task.window)
-
-
-def make_switch(task, entropy):
-    """The mechanism that the Task names."""
-    if task.mechanism == RANSWITCH:
-        return RanSwitch(task, entropy)
-    if task.mechanism == STASWITCH:
-        return StaSwitch(task, entropy)
-    raise ValueError("no switching mechanism")

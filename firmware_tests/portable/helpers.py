@@ -60,7 +60,7 @@ class Words:
         self.used += 1
         return self.words[self.used - 1]
 
-    def refill(self):
+    def refill(self, need=1):
         pass
 
 
@@ -122,7 +122,7 @@ class Generator:
         self.state = (self.state * 61 + 7919) & 0xFFFFFF
         return self.state
 
-    def refill(self):
+    def refill(self, need=1):
         pass
 
 

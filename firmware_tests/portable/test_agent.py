@@ -267,7 +267,7 @@ class Failing(Words):
 
 
 class FailingRefill(Words):
-    def refill(self):
+    def refill(self, need=1):
         raise EntropyError("stuck")
 
 

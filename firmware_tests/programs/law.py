@@ -8,7 +8,7 @@ import json
 import sys
 
 from tinyldp_device.entropy import Entropy, Urandom
-from tinyldp_device.switch import make_switch
+from tinyldp_device.mechanism import make_mechanism
 from tinyldp_protocol.task import read_file
 
 
@@ -16,7 +16,7 @@ def main(path, steps, spacing):
     with open(path, "rb") as file:
         task = read_file(file.read())
     entropy = Entropy(Urandom(), 256)
-    mechanism = make_switch(task, entropy)
+    mechanism = make_mechanism(task, entropy)
     seen = {}
     latest = 0
     for i in range(steps):

@@ -9,11 +9,11 @@ from tinyldp_device.agent import Agent, run
 from tinyldp_device.entropy import Entropy, EntropyError
 from tinyldp_device.identity import Identity
 from tinyldp_device.links.serial import SerialLink
+from tinyldp_device.mechanism import pool_words
 from tinyldp_device.state import State, StateError
 from tinyldp_protocol.messages import COUNTER_END
 from tinyldp_protocol.task import read_file
 
-_WORDS = 64
 _SLICE = 50
 
 
@@ -46,7 +46,7 @@ def start(board, task_path, sample):
     first, second = board.slots()
     try:
         identity = Identity(State(first, second))
-        entropy = Entropy(board.source(), _WORDS)
+        entropy = Entropy(board.source(), pool_words(task))
     except StateError as error:
         print("tinyldp: not started: the stored state is %s; see tinyldp flash." % error.args[0])
         return

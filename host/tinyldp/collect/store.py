@@ -41,7 +41,7 @@ from tinyldp.collect.schema import (
 from tinyldp.errors import UserError
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.messages import RUNNING
-from tinyldp_protocol.task import Task, TaskError, read_file, write_file
+from tinyldp_protocol.task import OUE, Task, TaskError, read_file, write_file
 
 # Values that a stream may claim beyond four times those that came: no real device has lost more.
 MOST_UNSEEN = 1 << 20
@@ -261,11 +261,12 @@ class Store:
         )
 
     def values(self, boot: int) -> tuple[np.ndarray, np.ndarray]:
-        """(symbols in the order of release, mask of those that are present).
+        """(reports in the order of release, mask of those that are present).
 
-        Both have the length of the stream as far as it is known; a symbol that
+        Both have the length of the stream as far as it is known; a report that
         is lost, or not here yet, is 0 and masked out (False). The last frame's
-        padding is cut off by the count of the last status.
+        padding is cut off by the count of the last status. Reports are symbols,
+        (n,) integers; those of OUE and OLH their bytes, (n, task.width) uint8.
         """
         with self._sentences(), self._engine.connect() as connection:
             row = connection.execute(sa.select(BOOTS).where(BOOTS.c.id == boot)).first()
@@ -287,13 +288,18 @@ class Store:
         if any(len(frame[1]) != task.batch * task.width for frame in frames) or length < 0:
             raise UserError(f"Stream {boot} in {self.name} is damaged.")
         places = (sequences[:, None] * task.batch + np.arange(task.batch)).ravel()
-        released = np.frombuffer(b"".join(frame[1] for frame in frames), f"<u{task.width}")
+        joined = b"".join(frame[1] for frame in frames)
         inside = places < length
-        symbols = np.zeros(length, np.int64)
+        if task.mechanism >= OUE:
+            released = np.frombuffer(joined, np.uint8).reshape(-1, task.width)
+            reports = np.zeros((length, task.width), np.uint8)
+        else:
+            released = np.frombuffer(joined, f"<u{task.width}")
+            reports = np.zeros(length, np.int64)
         present = np.zeros(length, np.bool_)
-        symbols[places[inside]] = released[inside]
+        reports[places[inside]] = released[inside]
         present[places[inside]] = True
-        return symbols, present
+        return reports, present
 
     def rejections(self) -> dict[tuple[str, str], int]:
         """How many messages were refused, by (link, name of the reason)."""

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from tinyldp.lanes.interpreter import PipedProcess
 from tinyldp.lanes.unix import Unix
 from tinyldp.recordings import Recording
-from tinyldp.replay import POOL_WORDS, boot_nonce, bytes_needed
+from tinyldp.replay import boot_nonce, bytes_needed
 from tinyldp.study import Study
+from tinyldp_device.mechanism import pool_words
 from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import Task, write_file
 
@@ -135,7 +136,7 @@ def start_device(lane: Unix, device: Device, where: str) -> None:
     device.process = lane.start(
         "main.py",
         *(f"{name}.task", f"{name}.words", f"{name}.readings"),
-        *(str(POOL_WORDS), device.pseudonym.hex(), device.link, where),
+        *(str(pool_words(device.task)), device.pseudonym.hex(), device.link, where),
         heap=HEAP,
     )
 

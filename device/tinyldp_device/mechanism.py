@@ -1,0 +1,46 @@
+"""The mechanism that a Task names, and how many random words it takes.
+
+Every mechanism has step(symbol), which gives what is released now (an integer,
+or bytes that it overwrites at the next step) or None, and flush(), the same
+after the last step.
+"""
+
+from tinyldp_device.switch import RanSwitch, StaSwitch
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH
+
+_POOL = 64
+
+
+def make_mechanism(task, entropy):
+    """A fresh instance, which draws from entropy.word()."""
+    mechanism = task.mechanism
+    if mechanism == RANSWITCH:
+        return RanSwitch(task, entropy)
+    if mechanism == STASWITCH:
+        return StaSwitch(task, entropy)
+    # These are imported where they are used: a board holds what it runs.
+    if mechanism == JITTERSORT:
+        from tinyldp_device.jittersort import JitterSort
+
+        return JitterSort(task, entropy)
+    from tinyldp_device.oracles import Grr, Olh, Oue
+
+    if mechanism == GRR:
+        return Grr(task, entropy)
+    if mechanism == OUE:
+        return Oue(task, entropy)
+    return Olh(task, entropy)
+
+
+def step_words(task):
+    """Random words that a step takes, but for rare redraws."""
+    if task.mechanism == JITTERSORT:
+        return 2
+    if task.mechanism == OUE:
+        return task.symbols
+    return 3 if task.mechanism == OLH else 1
+
+
+def pool_words(task):
+    """Size of a pool, in words, that holds a step's."""
+    return max(_POOL, step_words(task))
