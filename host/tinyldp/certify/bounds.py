@@ -6,6 +6,7 @@ Both functions give bounds less than 2^-100 of the value apart.
 
 from __future__ import annotations
 
+import decimal
 import math
 from fractions import Fraction
 
@@ -111,6 +112,12 @@ def float_up(x: Fraction) -> float:
     """The least float that is not below x."""
     nearest = float(x)
     return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
+
+
+def digits_up(x: Fraction) -> str:
+    """x >= 0 in six digits, rounded up: what people read is a bound, too."""
+    rounding = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
+    return f"{rounding.create_decimal_from_float(float_up(x)).normalize(rounding):g}"
 
 
 def ceil_to(x: Fraction, unit: int) -> Fraction:

@@ -1,0 +1,73 @@
+"""A certificate: what it says, exactly, and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tinyldp.certify.bounds import float_up
+from tinyldp.certify.paper import Claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What a Task gives away, and to whom that applies.
+
+    epsilon, delta: the certified point, upper bounds. curve: (epsilon, delta), by
+    rising epsilon. target: epsilon and delta that the Task states, or None where it
+    states none. per_window: loss within w steps, for an oracle whose Task names w.
+    within_target: whether the certified point meets every target stated.
+    """
+
+    task_id: str
+    mechanism: str
+    relation: str
+    definition: str
+    epsilon: Fraction
+    delta: Fraction
+    curve: tuple[tuple[Fraction, Fraction], ...]
+    method: str
+    paper: Claim | None
+    w: int | None
+    per_window: Fraction | None
+    lifetime: str
+    target_epsilon: Fraction | None
+    target_delta: Fraction | None
+    within_target: bool
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings; epsilon and delta as floats, rounded up."""
+        target = None
+        if self.target_epsilon is not None or self.target_delta is not None:
+            target = {
+                "epsilon": _float(self.target_epsilon),
+                "delta": _float(self.target_delta),
+            }
+        return {
+            "task_id": self.task_id,
+            "mechanism": self.mechanism,
+            "relation": self.relation,
+            "definition": self.definition,
+            "epsilon": float_up(self.epsilon),
+            "delta": float_up(self.delta),
+            "curve": [[float_up(epsilon), float_up(delta)] for epsilon, delta in self.curve],
+            "method": self.method,
+            "paper": None if self.paper is None else self.paper.to_json(),
+            "lifetime": {
+                "w": self.w,
+                "per_window": None if self.per_window is None else float_up(self.per_window),
+                "statement": self.lifetime,
+            },
+            "target": target,
+            "within_target": self.within_target,
+            "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
+        }
+
+
+def _float(x: Fraction | None) -> float | None:
+    """Targets have at most 46 bits: nothing is rounded."""
+    return None if x is None else float(x)

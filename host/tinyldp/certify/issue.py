@@ -1,0 +1,185 @@
+"""Task -> Certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from tinyldp.certify import jittersort, oracles, ranswitch, staswitch, statements
+from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
+from tinyldp.certify.certificate import Certificate
+from tinyldp.certify.paper import Claim, ranswitch_claim
+from tinyldp.errors import UserError
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH, Task
+
+NAMES = {
+    RANSWITCH: "ranswitch",
+    STASWITCH: "staswitch",
+    JITTERSORT: "jittersort",
+    GRR: "grr",
+    OUE: "oue",
+    OLH: "olh",
+}
+# As the Task has them.
+_EPSILON_UNIT = 1 << 16
+_DELTA_UNIT = 1 << 30
+# The curve: from 0 to twice the certified epsilon.
+_POINTS = 4
+
+Curve = Callable[[Fraction], Fraction]
+
+
+def certify(task: Task) -> Certificate:
+    """The certificate of a Task, from its integers alone.
+
+    A stream's certified point is at the Task's epsilon, or where it names none, where
+    delta falls no further; an oracle's epsilon is what one report loses, with delta 0.
+    Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
+    without an epsilon.
+    """
+    return _certify_stream(task) if task.mechanism <= JITTERSORT else _certify_oracle(task)
+
+
+def _certify_stream(task: Task) -> Certificate:
+    name = NAMES[task.mechanism]
+    delta_of, method = _stream_curve(task)
+    target_epsilon = _scaled(task.epsilon, _EPSILON_UNIT)
+    target_delta = _scaled(task.delta, _DELTA_UNIT)
+    epsilon = _natural_epsilon(task) if target_epsilon is None else target_epsilon
+    delta = delta_of(epsilon)
+    within = target_delta is None or delta <= target_delta
+    claim = None
+    if task.mechanism == RANSWITCH:
+        claim = ranswitch_claim(task.window, task.k, task.thresholds[0])
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=name,
+        relation=statements.stream_relation(task.k),
+        definition=statements.STREAM_DEFINITION,
+        epsilon=epsilon,
+        delta=delta,
+        curve=_curve(delta_of, epsilon),
+        method=method,
+        paper=claim,
+        w=None,
+        per_window=None,
+        lifetime=statements.STREAM_LIFETIME,
+        # Without a delta, the Task's epsilon asks for a point of the curve, for no bound.
+        target_epsilon=None if target_delta is None else target_epsilon,
+        target_delta=target_delta,
+        within_target=within,
+        assumptions=(
+            statements.ORDER_ONLY,
+            statements.ENTROPY,
+            statements.SERVER,
+            statements.flush(name),
+        ),
+        warnings=_warnings(task, claim, epsilon, delta, within),
+    )
+
+
+def _stream_curve(task: Task) -> tuple[Curve, str]:
+    """delta(epsilon) of a stream mechanism, and how it is obtained."""
+    if task.mechanism == RANSWITCH:
+        return (
+            lambda epsilon: ranswitch.delta(task.window, task.k, task.thresholds[0], epsilon),
+            statements.RANSWITCH_METHOD,
+        )
+    if task.mechanism == STASWITCH:
+        return (
+            lambda epsilon: staswitch.delta(task.k, task.thresholds[0], epsilon),
+            statements.staswitch_method(task.k),
+        )
+    return (
+        lambda epsilon: jittersort.delta(task.thresholds, task.k, epsilon),
+        statements.JITTERSORT_METHOD,
+    )
+
+
+def _natural_epsilon(task: Task) -> Fraction:
+    if task.mechanism == RANSWITCH:
+        return ranswitch.natural_epsilon(task.window, task.thresholds[0])
+    if task.mechanism == STASWITCH:
+        return staswitch.natural_epsilon(task.k, task.thresholds[0])
+    raise UserError(
+        "JitterSort has no epsilon of its own: name the point of its privacy curve that the"
+        " certificate reports, as epsilon in the study's [privacy]."
+    )
+
+
+def _certify_oracle(task: Task) -> Certificate:
+    ratio = oracles.ratio(task)
+    epsilon = log_upper(ratio)
+    target = _scaled(task.epsilon, _EPSILON_UNIT)
+    within = target is None or ratio <= exp_bounds(target)[0]
+    olh = task.mechanism == OLH
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=NAMES[task.mechanism],
+        relation=statements.ORACLE_RELATION,
+        definition=statements.OLH_DEFINITION if olh else statements.ORACLE_DEFINITION,
+        epsilon=epsilon,
+        delta=Fraction(0),
+        curve=_curve(lambda point: oracles.delta(task, point), epsilon),
+        method=statements.OLH_METHOD if olh else statements.ORACLE_METHOD,
+        paper=None,
+        w=task.w,
+        per_window=None if task.w is None else task.w * epsilon,
+        lifetime=statements.oracle_lifetime(task.w),
+        target_epsilon=target,
+        target_delta=None,
+        within_target=within,
+        assumptions=(
+            statements.ENTROPY,
+            statements.SERVER,
+            *((statements.HASH_KEYS,) if olh else ()),
+        ),
+        warnings=_warnings(task, None, epsilon, Fraction(0), within),
+    )
+
+
+def _warnings(
+    task: Task, claim: Claim | None, epsilon: Fraction, delta: Fraction, within: bool
+) -> tuple[str, ...]:
+    found: list[str] = []
+    if not within:
+        found.append(
+            f"What is certified exceeds the Task's target: epsilon {digits_up(epsilon)},"
+            f" delta {digits_up(delta)}."
+        )
+    if claim is not None and not claim.holds:
+        found.append(
+            "The paper's figure for this mechanism is not a guarantee: it fails for the event"
+            " named with it."
+        )
+    telling = _telling(task)
+    if telling:
+        found.append(
+            f"With probability up to {digits_up(telling)} what is released is impossible for"
+            " the neighbouring series, and so tells the order of the two values for certain;"
+            " this is part of delta at every epsilon."
+        )
+    if task.mechanism == STASWITCH and task.k > staswitch.COMPARED_K:
+        found.append(
+            f"For k = {task.k} the worst start of StaSwitch is taken over from k up to"
+            f" {staswitch.COMPARED_K}, not proved."
+        )
+    return tuple(found)
+
+
+def _telling(task: Task) -> Fraction:
+    """Probability of what the neighbouring series can't give."""
+    if task.mechanism == RANSWITCH:
+        return 1 - (1 - ranswitch.probabilities(task.window, task.thresholds[0])[0]) ** (task.k - 1)
+    if task.mechanism == STASWITCH:
+        return staswitch.law(task.k, task.thresholds[0]).impossible
+    return Fraction(0)
+
+
+def _curve(delta_of: Curve, epsilon: Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
+    points = sorted({epsilon * i / _POINTS for i in range(2 * _POINTS + 1)})
+    return tuple((point, delta_of(point)) for point in points)
+
+
+def _scaled(number: int | None, unit: int) -> Fraction | None:
+    return None if number is None else Fraction(number, unit)

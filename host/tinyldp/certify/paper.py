@@ -1,0 +1,112 @@
+"""What the papers claim, beside what is true.
+
+Stateful Switch claims for RanSwitch (window k) that it is (epsilon, delta)-private with
+
+    epsilon = ln[(p^2 (1-q)^(2(k-1)) - q) / (q^2 (1-q)^(2(k-1)))],  delta = q,
+
+and, where q > p (1-q)^(k-1), for any epsilon > 0. Its definition compares single
+outputs; that holds for every mechanism once each output alone is improbable, and
+does not survive post-processing. By sets of outputs the claim fails for every
+k >= 3. Its theorem for StaSwitch has the same definition and rests on averages over
+a long stream; no figure of it is evaluated here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tinyldp.certify import ranswitch
+from tinyldp.certify.bounds import float_up, log_upper
+from tinyldp_protocol.task import SCALE
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An event, its two exact probabilities, and how they are computed from the integers."""
+
+    series: str
+    neighbour: str
+    event: str
+    probability: Fraction
+    neighbour_probability: Fraction
+    exact: tuple[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "series": self.series,
+            "neighbour": self.neighbour,
+            "event": self.event,
+            "probability": float(self.probability),
+            "neighbour_probability": float(self.neighbour_probability),
+            "exact": list(self.exact),
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's figure. It is no guarantee; holds says whether it is true, by sets of outputs.
+
+    factor: e^epsilon, exactly. counterexample: where it does not hold.
+    """
+
+    factor: Fraction
+    delta: Fraction
+    holds: bool
+    counterexample: Counterexample | None
+
+    @property
+    def epsilon(self) -> Fraction:
+        return log_upper(self.factor)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epsilon": float_up(self.epsilon),
+            "delta": float(self.delta),
+            "holds": self.holds,
+            "counterexample": self.counterexample and self.counterexample.to_json(),
+        }
+
+
+def ranswitch_claim(window: int, k: int, threshold: int) -> Claim | None:
+    """The paper's claim for these integers; None for a wide RanSwitch, which it does not treat."""
+    if window != k:
+        return None
+    q, p = ranswitch.probabilities(window, threshold)
+    unseen = (1 - q) ** (2 * (k - 1))
+    # Not positive, or below 1: the paper lets any epsilon > 0 do.
+    factor = max(Fraction(1), (p * p * unseen - q) / (q * q * unseen))
+    if ranswitch.delta_at(window, k, threshold, factor) <= q:
+        return Claim(factor, q, True, None)
+    return Claim(factor, q, False, _counterexample(k, threshold, factor))
+
+
+def _counterexample(k: int, threshold: int, factor: Fraction) -> Counterexample:
+    """The event in which both series differ most: its gap is delta(epsilon) itself."""
+    q, p = ranswitch.probabilities(k, threshold)
+    u, v = k, 2 * k - 1
+    unseen = (1 - q) ** (k - 1)
+    given = f"q = {threshold}/{SCALE}"
+    if factor * q < p:
+        event = f"{u} is released before {v}"
+        probability = 1 - unseen * q / (p + q)
+        neighbour_probability = unseen * q / (p + q)
+        late = f"(1 - q)^{k - 1} q / (p + q)"
+        given += f", p = 1 - {k - 1} q" if k > 2 else ", p = 1 - q"
+        exact = (f"1 - {late} with {given}", f"{late} with {given}")
+    else:
+        first = "released first" if k == 2 else f"among the first {k - 1} released"
+        event = f"{u} is {first}"
+        probability = 1 - unseen
+        neighbour_probability = Fraction(0)
+        exact = (f"1 - (1 - q)^{k - 1} with {given}", "0")
+    series = f"1, 2, ..., {v}" if v > 5 else ", ".join(map(str, range(1, v + 1)))
+    return Counterexample(
+        series=series,
+        neighbour=f"the same with {u} and {v} exchanged",
+        event=event,
+        probability=probability,
+        neighbour_probability=neighbour_probability,
+        exact=exact,
+    )

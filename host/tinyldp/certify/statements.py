@@ -1,0 +1,95 @@
+"""The sentences of certificates: to whom and to what the figures apply."""
+
+from __future__ import annotations
+
+from tinyldp.certify import staswitch
+
+STREAM_DEFINITION = (
+    "For every set O of outputs, Pr[A(S) in O] <= e^epsilon Pr[A(S') in O] + delta"
+    " (sets, not single outputs)."
+)
+ORACLE_DEFINITION = "For every set O of reports, Pr[A(x) in O] <= e^epsilon Pr[A(x') in O] + delta."
+OLH_DEFINITION = (
+    "For every hash key and every set O of reports with it,"
+    " Pr[A(x) in O] <= e^epsilon Pr[A(x') in O] + delta."
+)
+ORACLE_RELATION = "Any two values x and x' of one step."
+
+RANSWITCH_METHOD = "Closed form, proved and tight, from the Task's integers."
+JITTERSORT_METHOD = (
+    "Finite sum over the two exchanged keys' law, from the Task's integers: proved for a whole"
+    " order by keys, an upper bound for the order alone."
+)
+ORACLE_METHOD = "Transition probabilities, exact and tight, from the Task's integers."
+OLH_METHOD = (
+    "Transition probabilities given the hash key (which is drawn apart from the value and sent"
+    " along), exact and tight, from the Task's integers."
+)
+
+STREAM_LIFETIME = (
+    "Each value is released once, so epsilon and delta are the whole loss about one exchange,"
+    " however long the segment; series that differ by r exchanges differ by up to r times epsilon,"
+    " with delta times 1 + e^epsilon + ... + e^((r-1) epsilon). A pair of values lies in one"
+    " segment, or it is not covered: a stop or a reset ends a segment, and which of two values"
+    " came in the earlier segment is not hidden. Nothing else may be released about the same"
+    " readings: stream mechanisms do not compose with others."
+)
+
+ENTROPY = (
+    "The device's random words are uniform, independent and secret: who can predict or repeat"
+    " them (weak entropy, a test source, a rolled-back device) sees through all of the noise."
+)
+SERVER = (
+    "The server need not be honest: the device runs the Task that it was provisioned with, and"
+    " nothing that a server sends changes what is drawn or released."
+)
+ORDER_ONLY = (
+    "What is hidden is the order, not the values: everyone sees exactly which values occurred,"
+    " and how often."
+)
+HASH_KEYS = (
+    "Each report has a hash key of its own, drawn apart from the value; the key is public, and"
+    " the figures hold whatever it is."
+)
+
+
+def stream_relation(k: int) -> str:
+    steps = "neighbouring steps" if k == 2 else f"steps less than {k} apart"
+    return (
+        f"Two series S and S' of one segment that differ by exchanging the values of two {steps}."
+    )
+
+
+def staswitch_method(k: int) -> str:
+    method = (
+        "Both runs side by side as one chain, exact, from the Task's integers, from the all-fresh"
+        " buffer at the largest distance; what was left undecided (below 2^-60) is part of delta."
+    )
+    if k <= staswitch.COMPARED_K:
+        return method + " That this start is the worst was found by comparing all of them."
+    return (
+        method + f" That this start is the worst was found by comparing all of them for k up to"
+        f" {staswitch.COMPARED_K}; for k = {k} it is taken over from there, not proved."
+    )
+
+
+def flush(mechanism: str) -> str:
+    if mechanism == "jittersort":
+        return "Start and end of a segment give away no more: they, too, release in order of keys."
+    if mechanism == "staswitch":
+        return (
+            "At a segment's end the cap is applied, then a switch past the end is drawn again;"
+            " that never gave away more than going on, wherever it was computed (k up to"
+            f" {staswitch.COMPARED_K}), but is not proved."
+        )
+    return "At a segment's end a switch past the end is drawn again, which keeps the guarantee."
+
+
+def oracle_lifetime(w: int | None) -> str:
+    text = (
+        "The loss is per report, and reports add up: n of them lose up to n times epsilon, so over"
+        " a lifetime there is no bound."
+    )
+    if w is None:
+        return text
+    return f"Any {w} consecutive steps lose up to {w} times epsilon (w-event). " + text

@@ -1,0 +1,76 @@
+"""A certificate for people."""
+
+from __future__ import annotations
+
+import textwrap
+
+from tinyldp.certify.bounds import digits_up
+from tinyldp.certify.certificate import Certificate
+from tinyldp.certify.paper import Claim
+
+_WIDTH = 88
+_INDENT = 14
+
+
+def text_certificate(certificate: Certificate) -> str:
+    """Figures first, each rounded up; then what they mean and where they end."""
+    c = certificate
+    lines = [
+        f"Task {c.task_id}, {c.mechanism}",
+        "",
+        _line("epsilon", digits_up(c.epsilon)),
+        _line("delta", digits_up(c.delta)),
+    ]
+    if c.per_window is not None:
+        lines.append(_line(f"in {c.w} steps", f"epsilon {digits_up(c.per_window)}"))
+    lines.append(_line("target", _target(c)))
+    lines.append(_line("curve", "epsilon    delta"))
+    for epsilon, delta in c.curve:
+        lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
+    lines += [
+        _line("neighbours", c.relation),
+        _line("means", c.definition),
+        _line("obtained by", c.method),
+        _line("lifetime", c.lifetime),
+    ]
+    if c.paper is not None:
+        lines.append(_line("the paper", _paper(c.paper)))
+    lines += [_line("assumes" if i == 0 else "", text) for i, text in enumerate(c.assumptions)]
+    lines += [_line("warning", text) for text in c.warnings]
+    return "\n".join(lines)
+
+
+def _line(label: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=f"{label:<{_INDENT}}",
+        subsequent_indent=" " * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _target(c: Certificate) -> str:
+    stated = [
+        f"{name} {float(value):.6g}"
+        for name, value in (("epsilon", c.target_epsilon), ("delta", c.target_delta))
+        if value is not None
+    ]
+    if not stated:
+        return "none stated"
+    return f"{', '.join(stated)}: {'met' if c.within_target else 'EXCEEDED'}"
+
+
+def _paper(claim: Claim) -> str:
+    epsilon = f"epsilon {float(claim.epsilon):.6g}" if claim.epsilon else "any epsilon above 0"
+    text = f"claims {epsilon}, delta {float(claim.delta):.6g}: "
+    example = claim.counterexample
+    if example is None:
+        return text + "holds for these integers (its proof does not)."
+    return text + (
+        f"does not hold. For the series {example.series} and {example.neighbour},"
+        f' "{example.event}" has probability {float(example.probability):.6g} against'
+        f" {float(example.neighbour_probability):.6g}, exactly {example.exact[0]}"
+        f" against {example.exact[1]}."
+    )
