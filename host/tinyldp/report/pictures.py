@@ -89,7 +89,7 @@ def series_picture(
     steps = len(symbols)
     close = steps > 1.5 * ZOOM
     alone = missing_alone(task)
-    with _drawing((9.6, 5.2 if close else 2.7)) as figure:
+    with drawing((9.6, 5.2 if close else 2.7)) as figure:
         axes = figure.subplots(2 if close else 1, 1, squeeze=False)[:, 0]
         _overview(axes[0], symbols, present, original, alone)
         if close:
@@ -125,7 +125,7 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
         last = max(last, 1)
     offsets = np.arange(first, last + 1)
     notes = []
-    with _drawing((9.6, 2.7)) as figure:
+    with drawing((9.6, 2.7)) as figure:
         from matplotlib.ticker import MaxNLocator
 
         axis = figure.subplots()
@@ -251,7 +251,7 @@ def _busiest(symbols: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> int:
 
 
 @contextmanager
-def _drawing(size: tuple[float, float]) -> Iterator[Figure]:
+def drawing(size: tuple[float, float]) -> Iterator[Figure]:
     """A figure of this size in inches, drawn in the report's style."""
     try:
         import matplotlib
