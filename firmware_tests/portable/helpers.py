@@ -1,7 +1,27 @@
 """What the portable tests share. Runs on MicroPython 1.9.2 and newer, and on CPython."""
 
 from tinyldp_protocol.framing import Decoder, Encoder
-from tinyldp_protocol.task import RANSWITCH, SCALE, Task
+from tinyldp_protocol.task import (
+    GRR,
+    JITTERSORT,
+    OLH,
+    OUE,
+    RANSWITCH,
+    SCALE,
+    STASWITCH,
+    Task,
+)
+
+# By mechanism: what a small Task of it needs besides what numbers() gives.
+_ORACLE = {"window": None, "k": None, "symbols": 4, "thresholds": [SCALE // 8]}
+EACH = {
+    RANSWITCH: {},
+    STASWITCH: {"mechanism": STASWITCH},
+    JITTERSORT: {"mechanism": JITTERSORT, "thresholds": [SCALE // 2, SCALE // 4]},
+    GRR: dict(_ORACLE, mechanism=GRR),
+    OUE: dict(_ORACLE, mechanism=OUE),
+    OLH: dict(_ORACLE, mechanism=OLH, buckets=3),
+}
 
 
 def unhex(text):
@@ -44,6 +64,11 @@ def make_task(**changed):
     task = Task(numbers(**changed))
     task.id = b"task-id!"
     return task
+
+
+def task_of(mechanism, **changed):
+    """A checked Task of this mechanism with an id."""
+    return make_task(**dict(EACH[mechanism], **changed))
 
 
 class Words:
@@ -124,6 +149,17 @@ class Generator:
 
     def refill(self, need=1):
         pass
+
+
+class Mixed(Generator):
+    """Generator's words with their high bits mixed into the low: x xor (x >> 12).
+
+    Its own lowest bit alternates, so that every second word is on one side of a JitterSort.
+    """
+
+    def word(self):
+        word = Generator.word(self)
+        return word ^ word >> 12
 
 
 class Filler:

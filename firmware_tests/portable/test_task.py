@@ -1,6 +1,6 @@
 """task: encoding there and back, every bound, every damaged byte."""
 
-from helpers import make_task, numbers, raised, unhex
+from helpers import EACH, make_task, numbers, raised, unhex
 
 import tinyldp_protocol.task
 from tinyldp_protocol.cbor import Malformed
@@ -40,13 +40,10 @@ FULL = {
     "outbox": 255,
 }
 
-# The least that each mechanism needs besides what all have.
-JITTER = {"mechanism": JITTERSORT, "thresholds": [SCALE - 2, 1]}
-ORACLE = {"window": None, "k": None}
-GRR_OF_4 = dict(ORACLE, mechanism=GRR, symbols=4)
-OUE_OF_4 = dict(ORACLE, mechanism=OUE, symbols=4)
-OLH_OF_4 = dict(ORACLE, mechanism=OLH, symbols=4, buckets=2)
-EACH = ({}, {"mechanism": STASWITCH}, JITTER, GRR_OF_4, OUE_OF_4, OLH_OF_4)
+JITTER = EACH[JITTERSORT]
+GRR_OF_4 = EACH[GRR]
+OUE_OF_4 = EACH[OUE]
+OLH_OF_4 = EACH[OLH]
 
 
 def encoded(task):
@@ -73,7 +70,7 @@ def test_literal_bytes_of_an_oracle():
 
 
 def test_there_and_back():
-    for changes in EACH:
+    for changes in EACH.values():
         task = Task(numbers(**changes))
         buf = encoded(task)
         back = get_task(buf, len(buf))
@@ -84,7 +81,7 @@ def test_there_and_back():
 
 
 def test_absent_fields():
-    for changes in EACH:
+    for changes in EACH.values():
         given = numbers(**changes)
         task = Task(given)
         for _, name in FIELDS:
@@ -98,7 +95,7 @@ def test_absent_fields():
 
 
 def test_fields_of_other_mechanisms():
-    for changes in EACH:
+    for changes in EACH.values():
         given = numbers(**changes)
         mechanism = given["mechanism"]
         for name in ("window", "k", "w", "delta", "buckets"):
