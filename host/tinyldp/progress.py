@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from tinyldp.collect.collector import DeviceProgress, Snapshot
@@ -87,21 +87,18 @@ class Progress(Stoppable):
         self._print(f"{len(self._received)} devices heard, {received:,}{total} frames received")
 
 
-class FileProgress(Stoppable):
-    """A bar on standard error while files are copied; without a terminal a line at the end."""
+class _Row(Stoppable):
+    """One bar on standard error, gone when the work is done; nothing without a terminal.
 
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
+    columns: what is shown beside the bar.
+    """
+
+    def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
         self._bars: Bars | None = None
         self._row: TaskID | None = None
         if console.is_terminal:
-            self._bars = Bars(
-                BarColumn(),
-                TextColumn("{task.completed:.0f}/{task.total:.0f} {task.description}"),
-                console=console,
-                transient=True,
-            )
+            self._bars = Bars(BarColumn(), *columns, console=console, transient=True)
             self._bars.start()
 
     def stop(self) -> None:
@@ -109,11 +106,45 @@ class FileProgress(Stoppable):
             self._bars.stop()
             self._bars = None
 
+    def _show(self, done: int, total: int, what: str = "") -> bool:
+        """Move the bar; False when there is none."""
+        if self._bars is None:
+            return False
+        if self._row is None:
+            self._row = self._bars.add_task("", total=total)
+        self._bars.update(self._row, completed=done, total=total, description=what)
+        return True
+
+
+class FileProgress(_Row):
+    """A bar on standard error while files are copied; without a terminal a line at the end."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        super().__init__(TextColumn("{task.completed:.0f}/{task.total:.0f} {task.description}"))
+
     def update(self, done: int, total: int, path: str) -> None:
         """`done` of `total` files are there, and `path` comes next."""
-        if self._bars is not None:
-            if self._row is None:
-                self._row = self._bars.add_task("", total=total)
-            self._bars.update(self._row, completed=done, description=path)
-        elif done == total:
+        if not self._show(done, total, path) and done == total:
             print(f"{done} files {self._verb}", file=sys.stderr, flush=True)
+
+
+class WorkProgress(_Row):
+    """A bar on standard error for long work; without a terminal a line now and then.
+
+    what: the things of which so many are done, such as "device steps".
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = time.monotonic() + _SECONDS
+        super().__init__(
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} {task.description}"),
+            TimeRemainingColumn(),
+        )
+
+    def update(self, done: int, total: int) -> None:
+        """`done` of `total` are done."""
+        if not self._show(done, total, self._what) and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _SECONDS
+            print(f"{done:,} of {total:,} {self._what}", file=sys.stderr, flush=True)

@@ -1,0 +1,19 @@
+"""Whole fleets in NumPy, on the same random words as the devices, and their counts drawn directly.
+
+Words come from seeded generators here. They serve simulated devices alone: no data of
+people is ever randomized with this package.
+"""
+
+from tinyldp.simulate.fleet import simulate
+from tinyldp.simulate.pictures import write_picture
+from tinyldp.simulate.simulation import OracleSimulation, Simulation, StreamSimulation
+from tinyldp.simulate.text import text_simulation
+
+__all__ = [
+    "OracleSimulation",
+    "Simulation",
+    "StreamSimulation",
+    "simulate",
+    "text_simulation",
+    "write_picture",
+]

@@ -1,0 +1,251 @@
+"""A whole fleet, as a study states it, on this computer.
+
+Everything random comes from generators that are seeded with `seed`: one for each
+block of devices, so that the result depends neither on how much is held in memory at
+a time nor on the order of the blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.errors import UserError
+from tinyldp.estimate import expected_variance, frequencies, supports
+from tinyldp.laws import displacement_law
+from tinyldp.report.data import settled
+from tinyldp.simulate import aggregate, oracles
+from tinyldp.simulate.simulation import (
+    AGGREGATE,
+    ONE_BY_ONE,
+    OracleSimulation,
+    Simulation,
+    StreamSimulation,
+)
+from tinyldp.simulate.streams import DEVICES, make_fleet, origins_of, symbols_of
+from tinyldp.simulate.words import DrawnWords
+from tinyldp.study import STREAMS, Study, load_study
+from tinyldp_protocol.task import GRR, OLH, OUE, Task
+
+Array = npt.NDArray[Any]
+# Called with the device steps that are done, and their total.
+Told = Callable[[int, int], None]
+
+CONFIDENCE = 0.95
+# Steps that a block of devices takes at a time.
+_STEPS = 64
+# Devices whose reports are drawn at a time.
+_REPORTS = 65536
+# Words up to which oracles are simulated device by device: a few seconds.
+_WORDS = 200_000_000
+_DAY = 86_400_000
+_WRAP = 1 << 16
+
+
+def simulate(
+    study: Study | Task | str | Path,
+    devices: int | None = None,
+    steps: int = 1000,
+    seed: int = 0,
+    progress: Told | None = None,
+    *,
+    aggregated: bool | None = None,
+    steps_at_once: int = _STEPS,
+) -> Simulation:
+    """Run `devices` devices of a study for `steps` steps each.
+
+    study: a study, its file, or a Task. devices: the study's fleet if None.
+
+    Streams: each device gets a series of its own, uniform on 0..h(t) at step t, where
+    h rises from a tenth of the alphabet at night to all of it at noon; a day is that of
+    the study's tick, but at most the whole run. What is measured, the displacements,
+    does not depend on it.
+
+    Oracles: one population, in which value v is held in proportion to 1 / (v + 1);
+    every device reports in each of the steps. aggregated: draw the counts directly
+    (aggregate.supports; with more devices than memory or patience allows), not device
+    by device; None chooses. steps_at_once: only memory depends on it.
+
+    Raises UserError when the study is wrong, or the numbers are.
+    """
+    task, fleet = _task(study)
+    devices = fleet if devices is None else devices
+    if devices is None:
+        raise UserError("How many devices? The study's [fleet] does not say.")
+    for name, n, least in (("devices", devices, 1), ("steps", steps, 1), ("seed", seed, 0)):
+        if not least <= n < 1 << 62:
+            raise UserError(f"{name} must be {least} or more, but is {n}.")
+    if task.mechanism in STREAMS:
+        return _streams(task, devices, steps, seed, progress, steps_at_once)
+    return _oracles(task, devices, steps, seed, progress, aggregated)
+
+
+def _task(study: Study | Task | str | Path) -> tuple[Task, int | None]:
+    if isinstance(study, Task):
+        return study, None
+    if not isinstance(study, Study):
+        study = load_study(study)
+    return study.task(), study.devices
+
+
+def _seed(seed: int, *path: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=path)
+
+
+def _streams(
+    task: Task, devices: int, steps: int, seed: int, progress: Told | None, steps_at_once: int
+) -> StreamSimulation:
+    started = time.perf_counter()
+    law = displacement_law(task)
+    measured = _Measured(task, steps)
+    highest = _day(task, steps)
+    done = 0
+    for block, start in enumerate(range(0, devices, DEVICES)):
+        n = min(DEVICES, devices - start)
+        inputs = DrawnWords(n, _seed(seed, block, 0))
+        fleet = make_fleet(task, n, DrawnWords(n, _seed(seed, block, 1)))
+        out = 0
+        for step in range(0, steps, steps_at_once):
+            symbols = _series(inputs, n, highest[step : step + steps_at_once])
+            measured.arrive(step, symbols)
+            tokens = fleet.feed(symbols)
+            measured.release(out, tokens)
+            out += len(tokens)
+            done += symbols.size
+            if progress is not None:
+                progress(done, devices * steps)
+        measured.release(out, fleet.finish())
+    return StreamSimulation(
+        task,
+        devices,
+        steps,
+        seed,
+        time.perf_counter() - started,
+        *measured.histograms(),
+        None if law is None else law.mean_absolute,
+        measured.arrived / devices,
+        measured.released / devices,
+    )
+
+
+def _day(task: Task, steps: int) -> Array:
+    """(steps,) number of symbols that occur at each step: a tenth at night, all at noon."""
+    day = min(steps, max(2, _DAY // task.tick))
+    light = (1 - np.cos(2 * np.pi * np.arange(steps) / day)) / 2
+    return np.maximum(1, np.rint(task.symbols * (0.1 + 0.9 * light))).astype(np.uint32)
+
+
+def _series(inputs: DrawnWords, n: int, highest: Array) -> Array:
+    """(steps, n) symbols, uniform below each step's number."""
+    symbols = np.empty((len(highest), n), dtype=np.uint16)
+    for row, number in zip(symbols, highest, strict=True):
+        # 16 bits of a word, so that the product fits 32.
+        row[:] = (inputs.row() >> 8) * number >> 16
+    return symbols
+
+
+class _Measured:
+    """What is counted while the fleet runs.
+
+    arrived, released: (steps,) sums of the symbols over the devices.
+    """
+
+    def __init__(self, task: Task, steps: int) -> None:
+        self.arrived = np.zeros(steps, dtype=np.int64)
+        self.released = np.zeros(steps, dtype=np.int64)
+        # By displacement modulo 2^16: at the ends of the segment, and between them.
+        self._counts = np.zeros((2, _WRAP), dtype=np.int64)
+        self._between = np.zeros(steps, dtype=np.intp)
+        inside = settled(np.arange(steps), task.window)
+        if inside is not None:
+            self._between[inside] = 1
+
+    def arrive(self, step: int, symbols: Array) -> None:
+        self.arrived[step : step + len(symbols)] += symbols.sum(axis=1, dtype=np.int64)
+
+    def release(self, at: int, tokens: Array) -> None:
+        """Tokens (rows, n) that are released from index `at` on."""
+        end = at + len(tokens)
+        self.released[at:end] += symbols_of(tokens).sum(axis=1, dtype=np.int64)
+        moved = np.arange(at, end).astype(np.uint16)[:, np.newaxis] - origins_of(tokens)
+        for where in (0, 1):
+            rows = moved[self._between[at:end] == where]
+            if rows.size:
+                self._counts[where] += np.bincount(rows.reshape(-1), minlength=_WRAP)
+
+    def histograms(self) -> tuple[Array, Array, Array]:
+        """Offsets, counts of all values, counts without the ends: (m,) each."""
+        counts = np.roll(self._counts, _WRAP // 2, axis=1)
+        total = counts.sum(axis=0)
+        seen = np.flatnonzero(total)
+        part = slice(seen[0], seen[-1] + 1)
+        return np.arange(_WRAP)[part] - _WRAP // 2, total[part], counts[1, part]
+
+
+def _oracles(
+    task: Task,
+    devices: int,
+    steps: int,
+    seed: int,
+    progress: Told | None,
+    aggregated: bool | None,
+) -> OracleSimulation:
+    started = time.perf_counter()
+    population = 1 / np.arange(1, task.symbols + 1)
+    population /= population.sum()
+    rng = np.random.Generator(np.random.PCG64DXSM(_seed(seed, 0)))
+    counts = rng.multinomial(devices, population)
+    truth = counts / devices
+    if aggregated is None:
+        aggregated = devices * steps * _words(task) > _WORDS
+    first = None
+    squares = 0.0
+    for step in range(steps):
+        if aggregated:
+            support = aggregate.supports(task, counts, rng)
+        else:
+            support = _one_by_one(task, counts, seed, step)
+        estimate = frequencies(task, support, devices, CONFIDENCE)
+        first = first or estimate
+        squares += float(np.square(estimate.frequencies - truth).mean())
+        if progress is not None:
+            progress((step + 1) * devices, steps * devices)
+    assert first is not None
+    return OracleSimulation(
+        task,
+        devices,
+        steps,
+        seed,
+        time.perf_counter() - started,
+        truth,
+        first.frequencies,
+        first.low,
+        first.high,
+        CONFIDENCE,
+        squares / steps,
+        expected_variance(task, devices),
+        AGGREGATE if aggregated else ONE_BY_ONE,
+    )
+
+
+def _words(task: Task) -> int:
+    """Words that a report takes, but for rare redraws."""
+    return {GRR: 1, OUE: task.symbols, OLH: 3}[task.mechanism]
+
+
+def _one_by_one(task: Task, counts: Array, seed: int, step: int) -> Array:
+    """(d,) supports of one round in which every device draws its own report."""
+    # Devices are in the order of their values, which no estimate depends on.
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    support = np.zeros(task.symbols, dtype=np.int64)
+    for block, start in enumerate(range(0, int(ends[-1]), _REPORTS)):
+        here = np.diff(np.clip(ends, start, start + _REPORTS))
+        values = np.repeat(np.arange(task.symbols), here)
+        words = DrawnWords(len(values), _seed(seed, 1, step, block))
+        support += supports(task, oracles.draw(task, values, words))
+    return support

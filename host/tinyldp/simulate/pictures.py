@@ -1,0 +1,116 @@
+"""One picture of a simulation. matplotlib is imported when it is drawn, never before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tinyldp.errors import UserError
+from tinyldp.laws import displacement_law
+from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
+from tinyldp.report.symbols import symbol_name
+from tinyldp.simulate.simulation import OracleSimulation, Simulation, StreamSimulation
+from tinyldp.study import TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Share of the displacements that the picture may leave out on each side.
+_UNSEEN = 0.001
+# Values that get a mark of their own with an interval.
+_VALUES = 64
+_TICKS = 16
+
+
+def write_picture(simulation: Simulation, path: str | Path) -> None:
+    """Draw into a file whose name says the format (.svg, .png, .pdf).
+
+    Streams: the displacements against the exact law, and the fleet's mean over time.
+    Oracles: the first round's estimates with their intervals, against the truth.
+    Raises UserError when the file can't be written or its format is unknown.
+    """
+    streams = isinstance(simulation, StreamSimulation)
+    with drawing((9.6, 5.2 if streams else 3.4)) as figure:
+        if isinstance(simulation, StreamSimulation):
+            above, below = figure.subplots(2, 1)
+            _displacements(above, simulation)
+            _means(below, simulation)
+        elif isinstance(simulation, OracleSimulation):
+            _frequencies(figure.subplots(), simulation)
+        try:
+            figure.savefig(path)
+        except ValueError:
+            raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.") from None
+        except OSError as error:
+            raise UserError(f"{path} can't be written: {error.strerror}.") from None
+
+
+def _displacements(axis: Axes, simulation: StreamSimulation) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    inner = simulation.inner if simulation.inner.any() else simulation.counts
+    share = inner / inner.sum()
+    covered = np.cumsum(share)
+    first, last = np.searchsorted(covered, (_UNSEEN, 1 - _UNSEEN))
+    shown = slice(int(first), int(last) + 1)
+    offsets = simulation.offsets[shown]
+    law = displacement_law(simulation.task)
+    if law is not None:
+        inside = (law.offsets >= offsets[0]) & (law.offsets <= offsets[-1])
+        axis.bar(
+            law.offsets[inside], law.probabilities[inside], width=0.82, color=BARS,
+            label="exact law",
+        )  # fmt: skip
+    axis.plot(offsets, share[shown], "o", ms=3.5, color=RELEASED, label="simulated")
+    axis.set_title(f"How far {TITLES[simulation.task.mechanism]} moved values")
+    axis.set_xlabel("displacement in steps (left: released early, right: late)")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _percent(axis)
+    axis.legend()
+
+
+def _means(axis: Axes, simulation: StreamSimulation) -> None:
+    steps = np.arange(simulation.steps)
+    axis.plot(steps, simulation.arrived, color=ORIGINAL, lw=2.4, label="as it came in")
+    axis.plot(steps, simulation.released, color=RELEASED, lw=1, label="released")
+    axis.set_title(f"Mean symbol of {simulation.devices:,} devices")
+    axis.set_xlabel("step")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+
+
+def _frequencies(axis: Axes, simulation: OracleSimulation) -> None:
+    shown = min(simulation.task.symbols, _VALUES)
+    values = np.arange(shown)
+    estimates = simulation.estimates[:shown]
+    axis.bar(values, simulation.truth[:shown], width=0.82, color=BARS, label="true")
+    low, high = simulation.low[:shown], simulation.high[:shown]
+    # An interval that is cut at 0 or 1 may leave its estimate outside.
+    reach = np.maximum([estimates - low, high - estimates], 0)
+    axis.errorbar(
+        values, estimates, reach, fmt="o", ms=3.5, lw=1, color=RELEASED,
+        label=f"estimated, {100 * simulation.confidence:g} % intervals",
+    )  # fmt: skip
+    axis.axhline(0, color=GRID, zorder=0)
+    ticks = values[:: -(-shown // _TICKS)]
+    if simulation.task.bins is None:
+        axis.set_xticks(ticks)
+        axis.set_xlabel("value")
+    else:
+        axis.set_xticks(ticks, [symbol_name(simulation.task, int(tick)) for tick in ticks])
+    axis.set_title(
+        f"One round of {TITLES[simulation.task.mechanism]} from {simulation.devices:,} devices"
+    )
+    if shown < simulation.task.symbols:
+        axis.annotate(
+            f"the first {shown} of {simulation.task.symbols:,} values", (1, 0.9),
+            xycoords="axes fraction", ha="right", color=QUIET, fontsize=8.5,
+        )  # fmt: skip
+    _percent(axis)
+    axis.legend()
+
+
+def _percent(axis: Axes) -> None:
+    axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")

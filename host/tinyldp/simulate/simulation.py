@@ -1,0 +1,105 @@
+"""What a simulation found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
+
+# How the reports of an oracle's round are drawn.
+ONE_BY_ONE = "device by device"
+AGGREGATE = "aggregate"
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """devices that took steps each, in seconds of wall-clock time; the same seed, the same rest."""
+
+    task: Task
+    devices: int
+    steps: int
+    seed: int
+    seconds: float
+
+    @property
+    def device_steps_per_second(self) -> float:
+        return self.devices * self.steps / max(self.seconds, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task_id": self.task.id.hex(),
+            "devices": self.devices,
+            "steps": self.steps,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "device_steps_per_second": self.device_steps_per_second,
+        }
+
+
+@dataclass(frozen=True)
+class StreamSimulation(Simulation):
+    """A fleet's displacements, in steps: index of release minus index of arrival.
+
+    offsets: (m,) ascending, without holes. counts: (m,) how often each occurred.
+    inner: (m,) the same without the ends of the segment, where the law does not hold.
+    expected: E|displacement| by the exact law, or None when there is none at hand.
+    arrived, released: (steps,) the fleet's mean symbol, as it came in and as released.
+    """
+
+    offsets: Array
+    counts: Array
+    inner: Array
+    expected: float | None
+    arrived: Array
+    released: Array
+
+    @property
+    def mean_displacement(self) -> float:
+        """Mean of |displacement| of all values, the ends of the segment included."""
+        return float(np.abs(self.offsets) @ self.counts / self.counts.sum())
+
+    @property
+    def max_delay(self) -> int:
+        """The largest displacement that occurred; negative ones are no delay."""
+        return max(0, int(self.offsets[-1]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **super().to_json(),
+            "mean_displacement": self.mean_displacement,
+            "expected_displacement": self.expected,
+            "max_delay": self.max_delay,
+        }
+
+
+@dataclass(frozen=True)
+class OracleSimulation(Simulation):
+    """Rounds of estimates of one population's frequencies.
+
+    truth: (d,) the fleet's frequencies. estimates: (d,) of the first round, within low
+    and high: (d,) of `confidence`. mse: mean squared error over all rounds and values;
+    expected_mse: what the integers of the Task promise. method: ONE_BY_ONE or AGGREGATE.
+    """
+
+    truth: Array
+    estimates: Array
+    low: Array
+    high: Array
+    confidence: float
+    mse: float
+    expected_mse: float
+    method: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **super().to_json(),
+            "method": self.method,
+            "mse": self.mse,
+            "expected_mse": self.expected_mse,
+        }
