@@ -9,7 +9,7 @@ import pytest
 from tinyldp.lanes import Lane, Result
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter
-from tinyldp_protocol.task import RANSWITCH, STASWITCH
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH
 
 HERE = Path(__file__).parent
 SAMPLES = 100_000
@@ -23,11 +23,27 @@ def run_locked(lane: Lane, *args: int) -> Result:
 
 
 @pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
-@pytest.mark.parametrize(("mechanism", "batch"), [(RANSWITCH, 1), (STASWITCH, 16)])
-def test_the_sample_path_allocates_nothing(lane: Lane, mechanism: int, batch: int) -> None:
-    result = run_locked(lane, mechanism, batch, SAMPLES)
+@pytest.mark.parametrize(
+    ("mechanism", "batch", "samples", "held"),
+    [
+        (RANSWITCH, 1, SAMPLES, 7),
+        (STASWITCH, 16, SAMPLES, 7),
+        (JITTERSORT, 1, 10_000, 92),
+        (JITTERSORT, 16, 10_000, 92),
+        (GRR, 1, 10_000, 0),
+        (GRR, 16, 10_000, 0),
+        (OUE, 1, 2_000, 0),
+        (OUE, 7, 2_000, 0),
+        (OLH, 1, 10_000, 0),
+        (OLH, 16, 10_000, 0),
+    ],
+)
+def test_the_sample_path_allocates_nothing(
+    lane: Lane, mechanism: int, batch: int, samples: int, held: int
+) -> None:
+    result = run_locked(lane, mechanism, batch, samples)
     assert result.exit_code == 0, result.stderr.decode()
-    released = SAMPLES - 7
+    released = samples - held
     assert result.stdout.split() == [b"%d" % released, b"%d" % (released // batch)]
 
 

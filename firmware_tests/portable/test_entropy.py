@@ -94,6 +94,24 @@ def test_refilling_early_wastes_nothing():
     assert len(source.log) == drawn + 12
 
 
+def test_a_step_that_needs_more_words_than_are_left_gets_a_new_pool():
+    for need in (1, 2, 3, 4, 9):
+        for taken in range(5):
+            source = Source()
+            entropy = Entropy(source, 4)
+            for _ in range(taken):
+                entropy.word()
+            drawn = len(source.log)
+            entropy.refill(need)
+            entropy.refill(need)
+            # A full pool is all there can be, and is kept.
+            new = taken > 0 and 4 - taken < need
+            assert len(source.log) == drawn + 12 * new, (need, taken)
+            word = entropy.word()
+            at = drawn if new or taken == 4 else drawn - 12 + 3 * taken
+            assert [word & 255, word >> 8 & 255, word >> 16] == source.log[at : at + 3]
+
+
 def test_stuck():
     for byte in (0, 1, 255):
         assert refused(Source(lambda i, b: byte)) == "stuck"

@@ -6,11 +6,13 @@ What allocates raises MemoryError. One argument more plants an allocation.
 import sys
 
 import micropython
-from helpers import Filler, make_task
+from helpers import Filler, task_of
 
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy
+from tinyldp_device.mechanism import pool_words
 from tinyldp_protocol.framing import Encoder
+from tinyldp_protocol.task import SCALE
 
 CHUNK = 1000
 
@@ -44,9 +46,19 @@ def ticks(agent):
 
 mechanism = int(sys.argv[1])
 batch = int(sys.argv[2])
-symbols = 256 if batch == 1 else 1000
-task = make_task(mechanism=mechanism, window=8, k=8, batch=batch, symbols=symbols, outbox=16)
-agent = Agent(task, Entropy(Filler(), 64), Quiet(), b"somebody")
+changes = {"batch": batch, "outbox": 16}
+if mechanism < 3:
+    changes.update(window=8, k=8)
+if mechanism != 4:
+    changes["symbols"] = 256 if batch == 1 or mechanism == 5 else 1000
+if mechanism == 3:
+    changes.update(window=93, thresholds=[SCALE - 92 * 170000] + [170000] * 46)
+if mechanism == 4 and batch > 1:
+    changes.update(symbols=1000, thresholds=[SCALE // 1001])
+if mechanism == 6 and batch > 1:
+    changes.update(buckets=1000, thresholds=[SCALE // 1001])
+task = task_of(mechanism, **changes)
+agent = Agent(task, Entropy(Filler(), pool_words(task)), Quiet(), b"somebody")
 if len(sys.argv) > 4:
     agent._quantizer = Planted()
 for _ in range(int(sys.argv[3]) // CHUNK):

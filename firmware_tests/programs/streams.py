@@ -1,35 +1,38 @@
 """Print the bytes of every frame of some streams, in hexadecimal: one line a stream.
 
-Each line of input: mechanism, window, k, symbols, batch, threshold, steps. The words are
-those of helpers.Generator(window); reading number i is (i * i + 3) % 2000.
+Each line of input is JSON: the numbers of a Task, which helpers generator gives the words
+and from which seed, how many steps, and how the reading of step i is made ("square", or
+"third" with every 50th missing).
 """
 
+import json
 import sys
 from binascii import hexlify
 
-from helpers import FakeLink, Generator, make_task
+from helpers import FakeLink, Generator, Mixed, make_task
 
 from tinyldp_device.agent import Agent
 
+
+def reading(kind, i, symbols):
+    if kind == "square":
+        return (i * i + 3) % 2000
+    return None if i % 50 == 49 else i * i // 3 % symbols
+
+
 for line in sys.stdin:
-    mechanism, window, k, symbols, batch, threshold, steps = [int(n) for n in line.split()]
-    task = make_task(
-        mechanism=mechanism,
-        window=window,
-        k=k,
-        symbols=symbols,
-        batch=batch,
-        thresholds=[threshold],
-        outbox=3,
-        beacon=50,
-        resend=7,
-    )
+    stream = json.loads(line)
+    numbers = {"window": None, "k": None}
+    numbers.update(stream["task"])
+    task = make_task(**numbers)
     link = FakeLink()
-    agent = Agent(task, Generator(window), link, b"somebody")
-    for i in range(steps + window + 1):
+    words = Mixed(stream["seed"]) if stream["words"] == "mixed" else Generator(stream["seed"])
+    agent = Agent(task, words, link, b"somebody")
+    steps = stream["steps"]
+    for i in range(steps + (task.window or 0) + 1):
         if i == steps:
             agent.stop()
-        agent.tick((i * i + 3) % 2000)
+        agent.tick(reading(stream["readings"], i, task.symbols))
         agent.service()
     for frame in link.written:
         print(hexlify(frame).decode(), end="")
