@@ -79,31 +79,25 @@ def ranswitch_claim(window: int, k: int, threshold: int) -> Claim | None:
     factor = max(Fraction(1), (p * p * unseen - q) / (q * q * unseen))
     if ranswitch.delta_at(window, k, threshold, factor) <= q:
         return Claim(factor, q, True, None)
-    return Claim(factor, q, False, _counterexample(k, threshold, factor))
+    return Claim(factor, q, False, _counterexample(k, threshold))
 
 
-def _counterexample(k: int, threshold: int, factor: Fraction) -> Counterexample:
-    """The event in which both series differ most: its gap is delta(epsilon) itself."""
-    q, p = ranswitch.probabilities(k, threshold)
+def _counterexample(k: int, threshold: int) -> Counterexample:
+    """The early release that the neighbour can't give, or for k = 2 the order of the two."""
+    q, _ = ranswitch.probabilities(k, threshold)
     u, v = k, 2 * k - 1
-    unseen = (1 - q) ** (k - 1)
-    given = f"q = {threshold}/{SCALE}"
-    if factor * q < p:
+    given = f"with q = {threshold}/{SCALE}"
+    if k == 2:
+        # Alone, the early release has just the claimed delta = q.
         event = f"{u} is released before {v}"
-        probability = 1 - unseen * q / (p + q)
-        neighbour_probability = unseen * q / (p + q)
-        late = f"(1 - q)^{k - 1} q / (p + q)"
-        given += f", p = 1 - {k - 1} q" if k > 2 else ", p = 1 - q"
-        exact = (f"1 - {late} with {given}", f"{late} with {given}")
+        probability, neighbour_probability = 1 - q * (1 - q), q * (1 - q)
+        exact = (f"1 - q (1 - q) {given}", f"q (1 - q) {given}")
     else:
-        first = "released first" if k == 2 else f"among the first {k - 1} released"
-        event = f"{u} is {first}"
-        probability = 1 - unseen
-        neighbour_probability = Fraction(0)
-        exact = (f"1 - (1 - q)^{k - 1} with {given}", "0")
-    series = f"1, 2, ..., {v}" if v > 5 else ", ".join(map(str, range(1, v + 1)))
+        event = f"{u} is among the first {k - 1} released"
+        probability, neighbour_probability = 1 - (1 - q) ** (k - 1), Fraction(0)
+        exact = (f"1 - (1 - q)^{k - 1} {given}", "0")
     return Counterexample(
-        series=series,
+        series=f"1, 2, ..., {v}" if v > 5 else ", ".join(map(str, range(1, v + 1))),
         neighbour=f"the same with {u} and {v} exchanged",
         event=event,
         probability=probability,
