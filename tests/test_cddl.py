@@ -6,7 +6,7 @@ duplicate keys, long heads); the vectors say of each refused input whether its s
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import pytest
@@ -30,9 +30,13 @@ Rules = tuple[Schema, Schema]
 def schema(root: str, cddl: str = CDDL) -> Rules:
     """Make the rules for one root: as they stand, and with types alone.
 
-    The tool takes text or an integer for `bstr .size 4`, a byte string for an integer range, and
-    an array for a choice of numbers; it is strict about bare types, so it is asked for these too.
+    The tool errs on groups in maps, which are written out for it. It takes text or an
+    integer for `bstr .size 4`, a byte string for an integer range, and an array for a choice
+    of numbers; it is strict about bare types, so it is asked for these too.
     """
+    groups = dict(re.findall(r"^(\w+) = \((.*?)^\)\n", cddl, re.MULTILINE | re.DOTALL))
+    cddl = re.sub(r"^\w+ = \(.*?^\)\n", "", cddl, flags=re.MULTILINE | re.DOTALL)
+    cddl = re.sub(r"^  (\w+),\n", lambda name: groups[name[1]], cddl, flags=re.MULTILINE)
     types = re.sub(r";.*", "", cddl)
     types = re.sub(r"bstr \.size (\d+|\(.*?\))", "bstr", types)
     types = re.sub(r"\b\d+\.\.\d+|(?<== )\d+(\s+/ \d+)+", "uint", types)
@@ -54,9 +58,14 @@ def messages(cddl: str = CDDL) -> list[Rules]:
     return [schema(f"{kind}-message", cddl) for kind in ("hello", "release", "ack", "status")]
 
 
-def misjudged(cddl: str) -> list[str]:
+def tasks(cddl: str = CDDL) -> list[Rules]:
+    """Make the rules of each kind of Task, for the same reason."""
+    kinds = re.findall(r"[\w-]+-task", re.search(r"^task = .*", cddl, re.MULTILINE)[0])  # type: ignore[index]
+    return [schema(kind, cddl) for kind in kinds]
+
+
+def misjudged(cddl: str) -> Iterator[str]:
     """Name the vectors whose shape this CDDL sees differently than it should."""
-    wrong = []
     whole, up, down = (schema(root, cddl) for root in ("message", "up", "down"))
     kinds = messages(cddl)
     for vector in MESSAGES["valid"]:
@@ -65,21 +74,21 @@ def misjudged(cddl: str) -> list[str]:
         sides = fits(whole, data), fits(up, data), fits(down, data)
         of_kind = fits(schema(vector["kind"] + "-message", cddl), data)
         if not of_kind or sides != (True, not is_ack, is_ack):
-            wrong.append(vector["name"])
-    task = [schema("task", cddl)]
+            yield vector["name"]
+    task = tasks(cddl)
     for vector in TASK["valid"]:
-        if not fits(task[0], bytes.fromhex(vector["hex"])):
-            wrong.append(vector["name"])
+        data = bytes.fromhex(vector["hex"])
+        if sum(fits(rules, data) for rules in task) != 1:
+            yield vector["name"]
     for choice, group in ((kinds, MESSAGES["invalid"]), (task, TASK["invalid"])):
         for vector in group:
             data = bytes.fromhex(vector["hex"])
             if any(fits(rules, data) for rules in choice) != vector["shape"]:
-                wrong.append(vector["name"])
-    return wrong
+                yield vector["name"]
 
 
 def test_vectors_fit():
-    assert misjudged(CDDL) == []
+    assert list(misjudged(CDDL)) == []
 
 
 def shape(field: str) -> str:
@@ -109,7 +118,7 @@ def changes() -> list[tuple[str, str]]:
         for name, changed, at in faults
     ]
     for at, line in enumerate(lines):
-        field = re.match(r"  (?:\? )?(?:\w+: |\d+ => )", line)
+        field = re.match(r"  (?:\? )?(?:\w+: |\d+ => |\w+,$)", line)
         if not field:
             continue
         texts.append((f"without line {at + 1}: {line}", "\n".join(lines[:at] + lines[at + 1 :])))
@@ -130,7 +139,7 @@ def test_there_are_faults_to_plant():
 
 @pytest.mark.parametrize(("name", "cddl"), FAULTS, ids=[name for name, _ in FAULTS])
 def test_a_fault_in_the_cddl_is_caught(name, cddl):
-    assert misjudged(cddl)
+    assert any(misjudged(cddl))
 
 
 def compare(
@@ -166,7 +175,7 @@ def test_oracle_and_cddl_agree_on_mutated_messages():
 def test_oracle_and_cddl_agree_on_mutated_tasks():
     random = Random(11)
     mutants = [mutate.task_mutant(random) for _ in range(4_000)]
-    compare([schema("task")], mutants, decoder.task, UNSEEN_IN_TASKS)
+    compare(tasks(), mutants, decoder.task, UNSEEN_IN_TASKS)
 
 
 @pytest.mark.parametrize("vector", MESSAGES["valid"][:1], ids=vectors.name)

@@ -250,12 +250,24 @@ def test_refused_task_file(vector):
     assert by_oracle.value.args == (vector["reason"],)
 
 
+# The least of everything, by the vector's name; and what this mechanism bounds more narrowly.
+LOWEST = {
+    "all lowest": {},
+    "JitterSort, all lowest": {"window": (3, 1023)},
+    "GRR, all lowest": {},
+    "OUE, all lowest": {"symbols": (2, 1880)},
+    "OLH, all lowest": {"symbols": (2, 32749)},
+}
+
+
+@pytest.mark.parametrize("lowest", LOWEST)
 @pytest.mark.parametrize(
     "spec", [spec for key, spec in decoder.TASK.items() if key], ids=lambda spec: spec[0]
 )
-def test_bounds_of_a_task_that_no_wire_carried(spec):
-    name, least, most, _ = spec
-    fields = next(v["fields"] for v in TASK["valid"] if v["name"] == "all lowest")
+def test_bounds_of_a_task_that_no_wire_carried(spec, lowest):
+    name, *bounds = spec
+    fields = next(v["fields"] for v in TASK["valid"] if v["name"] == lowest)
+    least, most = LOWEST[lowest].get(name, bounds)
     for number in (least - 1, most + 1):
         wrong = [number] if name in ("bins", "thresholds") else number
         with pytest.raises(task.TaskError) as error:

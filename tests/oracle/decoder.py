@@ -237,24 +237,45 @@ def frames(stream: bytes, size: int = MAX_MESSAGE) -> tuple[list[bytes], int]:
 
 # --- the Task --------------------------------------------------------------------------------
 
-# Key: name, least, most, may be absent. The two lists are marked by their names.
-TASK: dict[int, tuple[str, int, int, bool]] = {
-    0: ("version", 1, 1, False),
-    1: ("mechanism", 1, 2, False),
-    2: ("window", 2, 1024, False),
-    3: ("k", 2, 1024, False),
-    5: ("epsilon", 1, LIMIT - 1, True),
-    6: ("delta", 0, LIMIT - 1, True),
-    7: ("symbols", 2, 65536, False),
-    8: ("bins", -LIMIT, LIMIT - 1, True),
-    9: ("missing", 0, 65535, True),
-    10: ("thresholds", 1, SCALE, False),
-    12: ("tick", 1, SCALE, False),
-    13: ("batch", 1, 235, False),
-    14: ("resend", 1, 1 << 20, False),
-    15: ("beacon", 1, 1 << 20, False),
-    16: ("outbox", 1, 255, False),
+# Key: name, least, most under any mechanism. The two lists are marked by their names.
+TASK: dict[int, tuple[str, int, int]] = {
+    0: ("version", 1, 1),
+    1: ("mechanism", 1, 6),
+    2: ("window", 2, 1024),
+    3: ("k", 2, 1024),
+    4: ("w", 1, 1024),
+    5: ("epsilon", 1, LIMIT - 1),
+    6: ("delta", 0, LIMIT - 1),
+    7: ("symbols", 2, 65536),
+    8: ("bins", -LIMIT, LIMIT - 1),
+    9: ("missing", 0, 65535),
+    10: ("thresholds", 1, SCALE),
+    12: ("tick", 1, SCALE),
+    13: ("batch", 1, 235),
+    14: ("resend", 1, 1 << 20),
+    15: ("beacon", 1, 1 << 20),
+    16: ("outbox", 1, 255),
+    17: ("buckets", 2, 4096),
 }
+OPTIONAL = {"w", "epsilon", "delta", "bins", "missing"}
+STREAMS = (1, 2, 3)
+JITTERSORT, GRR, OUE, OLH = 3, 4, 5, 6
+
+
+def absent(mechanism: int) -> set[str]:
+    """The fields that a Task of this mechanism can not have."""
+    if mechanism in STREAMS:
+        return {"w", "buckets"}
+    return {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+
+
+def width(fields: dict[str, Any]) -> int:
+    """Bytes of one report."""
+    if fields["mechanism"] == OUE:
+        return -(-fields["symbols"] // 8)
+    if fields["mechanism"] == OLH:
+        return 4 + (1 if fields["buckets"] <= 256 else 2)
+    return 1 if fields["symbols"] <= 256 else 2
 
 
 def task(data: bytes) -> dict[str, Any]:
@@ -266,7 +287,7 @@ def task(data: bytes) -> dict[str, Any]:
     for key, value in pairs.items():
         if key not in TASK:
             raise Refused(f"key {key}")
-        name, least, most, _ = TASK[key]
+        name, least, most = TASK[key]
         if name in ("bins", "thresholds"):
             if not isinstance(value, list):
                 raise Refused("wrong type")
@@ -279,13 +300,40 @@ def task(data: bytes) -> dict[str, Any]:
             if not least <= number <= most:
                 raise Refused(name)
         fields[name] = value
-    for name, _, _, optional in TASK.values():
-        if not optional and name not in fields:
+    if "mechanism" not in fields:
+        raise Refused("mechanism")
+    mechanism = fields["mechanism"]
+    for name, _, _ in TASK.values():
+        if name in absent(mechanism):
+            if name in fields:
+                raise Refused(name)
+        elif name not in fields and name not in OPTIONAL:
             raise Refused(name)
-    k, window, symbols = fields["k"], fields["window"], fields["symbols"]
-    width = 1 if symbols <= 256 else 2
-    if window < k or (fields["mechanism"] == 2 and window != k):
+    if mechanism in STREAMS:
+        check_window(fields)
+    if fields["symbols"] > {OUE: 8 * 235, OLH: 32749}.get(mechanism, 65536):
+        raise Refused("symbols")
+    check_bins(fields)
+    if not probable(fields):
+        raise Refused("thresholds")
+    if fields["batch"] * width(fields) > 235:
+        raise Refused("batch")
+    return fields
+
+
+def check_window(fields: dict[str, Any]) -> None:
+    """A switch's window against k; JitterSort's is 2L + 1."""
+    k, window = fields["k"], fields["window"]
+    if fields["mechanism"] == JITTERSORT:
+        if window < 3 or window % 2 == 0:
+            raise Refused("window")
+    elif window < k or (fields["mechanism"] == 2 and window != k):
         raise Refused("window")
+
+
+def check_bins(fields: dict[str, Any]) -> None:
+    """The edges of the bins, and the symbol of a missing reading."""
+    symbols = fields["symbols"]
     if "bins" in fields:
         edges = fields["bins"]
         counts = {symbols - 1}
@@ -295,12 +343,21 @@ def task(data: bytes) -> dict[str, Any]:
             raise Refused("bins")
     if fields.get("missing", 0) >= symbols:
         raise Refused("missing")
-    # p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
-    if len(fields["thresholds"]) != 1 or window * fields["thresholds"][0] > SCALE:
-        raise Refused("thresholds")
-    if fields["batch"] * width > 235:
-        raise Refused("batch")
-    return fields
+
+
+def probable(fields: dict[str, Any]) -> bool:
+    """Whether the thresholds are probabilities of the mechanism, truth the likeliest."""
+    mechanism, thresholds = fields["mechanism"], fields["thresholds"]
+    if mechanism == JITTERSORT:
+        weights = thresholds[:0:-1] + thresholds
+        return len(weights) == fields["window"] and sum(weights) == SCALE
+    if len(thresholds) != 1:
+        return False
+    if mechanism in STREAMS:
+        # p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
+        return fields["window"] * thresholds[0] <= SCALE
+    answers = {GRR: fields["symbols"], OUE: 2, OLH: fields.get("buckets", 0)}[mechanism]
+    return SCALE - (answers - 1) * thresholds[0] > thresholds[0]
 
 
 def task_id(encoding: bytes) -> bytes:

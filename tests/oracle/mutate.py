@@ -215,30 +215,48 @@ def stream(random: Random) -> bytes:
 
 def task_fields(random: Random) -> dict[str, Any]:
     """Draw a valid Task, small enough to be mutated often."""
-    mechanism = random.choice((1, 2))
-    k = random.choice((2, 3, 8, 10, 23, 24, 64, 1024))
-    window = k if mechanism == 2 else random.choice((k, min(k + 5, 1024), 1024))
-    symbols = random.choice((2, 3, 8, 24, 256, 257, 65536))
-    width = 1 if symbols <= 256 else 2
+    mechanism = random.choice((1, 2, 3, 4, 5, 6))
     drawn: dict[str, Any] = {
         "version": 1,
         "mechanism": mechanism,
-        "window": window,
-        "k": k,
-        "symbols": symbols,
-        "thresholds": [
-            random.choice((1, (1 << 24) // window, random.randint(1, (1 << 24) // window)))
-        ],
+        "symbols": random.choice((2, 3, 8, 24, 256, 257, 1880)),
         "tick": random.choice((1, 1000, 1 << 24)),
-        "batch": random.choice((1, 16, 235 // width)),
         "resend": random.choice((1, 24, 1 << 20)),
         "beacon": random.choice((1, 256, 1 << 20)),
         "outbox": random.choice((1, 16, 255)),
     }
+    if mechanism in decoder.STREAMS:
+        drawn["k"] = random.choice((2, 3, 8, 10, 23, 24, 64, 1024))
+    else:
+        # What each report has to choose from.
+        answers = 2 if mechanism == decoder.OUE else drawn["symbols"]
+        if mechanism == decoder.OLH:
+            answers = drawn["buckets"] = random.choice((2, 3, 256, 257, 4096))
+        most = (decoder.SCALE - 1) // answers
+        drawn["thresholds"] = [random.choice((1, most, random.randint(1, most)))]
+    if mechanism == decoder.JITTERSORT:
+        half = random.choice((1, 2, 5))
+        sides = [random.choice((1, 1000, 1 << 20)) for _ in range(half)]
+        drawn["window"] = 2 * half + 1
+        drawn["thresholds"] = [decoder.SCALE - 2 * sum(sides), *sides]
+    elif mechanism in decoder.STREAMS:
+        k = drawn["k"]
+        window = k if mechanism == 2 else random.choice((k, min(k + 5, 1024), 1024))
+        most = (1 << 24) // window
+        drawn["window"] = window
+        drawn["thresholds"] = [random.choice((1, most, random.randint(1, most)))]
+    if mechanism < decoder.OUE and random.random() < 0.3:
+        drawn["symbols"] = 65536
+        if mechanism == decoder.GRR:
+            drawn["thresholds"] = [random.choice((1, 255))]
+    drawn["batch"] = random.choice((1, 235 // decoder.width(drawn)))
+    if mechanism not in decoder.STREAMS and random.random() < 0.5:
+        drawn["w"] = random.choice((1, 24, 1024))
     if random.random() < 0.5:
         drawn["epsilon"] = random.choice((1, 65536, LIMIT - 1))
-    if random.random() < 0.5:
+    if mechanism in decoder.STREAMS and random.random() < 0.5:
         drawn["delta"] = random.choice((0, 1, LIMIT - 1))
+    symbols = drawn["symbols"]
     if random.random() < 0.5:
         drawn["missing"] = random.randrange(symbols)
     if symbols <= 24 and random.random() < 0.7:
@@ -266,9 +284,9 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.2:
         del drawn[name]
     elif random.random() < 0.1:
-        # A key that no Task has, in its place among the others.
+        # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        return encoder.item(pairs | {random.choice((4, 11, 17, 23, 24, 65536)): 1})
+        return encoder.item({random.choice((2, 3, 4, 6, 11, 17, 18, 24, 65536)): 2} | pairs)
     else:
         edges = (value - 1, value + 1, -value, 0, 1, 2, 3, 236, 256, 1025, 65537, 1 << 24, LIMIT)
         drawn[name] = random.choice(edges)
