@@ -14,7 +14,7 @@
     lowest     lowest sequence number that the device still holds
     sequence   of a release: its number since boot; of an ack: the first number
                that the host still wants
-    values     the Task's batch of released symbols, little-endian
+    values     the Task's batch of reports: symbols, little-endian, or bytes
     hello      true: the host has no hello of this boot and asks for it
     health     RUNNING or ENDED, or what made the device stop
     drops      frames that the outbox had to drop
