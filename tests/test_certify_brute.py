@@ -169,7 +169,12 @@ def test_many_certificates_agree_with_enumeration(check) -> None:
         (check_staswitch, certified_staswitch, "(switch, stay[other_a])", "(switch, stay[late])"),
         (check_staswitch, certified_staswitch, "ratio[1] * there)", "ratio[1] * here)"),
         # What is counted.
-        (check_staswitch, certified_staswitch, "range(self._k - 1, 0, -1)", "range(1, 0, -1)"),
+        (
+            check_staswitch,
+            certified_staswitch,
+            "range(last, last - distance, -1)",
+            "range(1, 0, -1)",
+        ),
         (check_staswitch, certified_staswitch, "factor / ratio)", "factor / ratio) / 2"),
         (check_staswitch, certified_staswitch, "total = self.impossible +", "total ="),
         (

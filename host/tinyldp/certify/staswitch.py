@@ -96,8 +96,29 @@ def law(k: int, threshold: int) -> Law:
         )
     if k < 2 or not 0 < threshold * k <= SCALE:
         raise ValueError("StaSwitch is certified for k >= 2 and 0 < q <= p only")
-    chain = _Chain(k, threshold)
-    chain.await_partner()
+    return law_from(k, threshold, 0, k - 1)
+
+
+def buffers(k: int) -> list[int]:
+    """All buffers that a stream reaches, as law_from takes them; the all-fresh one is first."""
+    found = [0]
+    known = {0}
+    for buffer in found:
+        late = buffer & _SLOT
+        for after in (buffer >> _BITS, *(_switched(buffer, d) for d in range(1, k - late))):
+            if after not in known:
+                known.add(after)
+                found.append(after)
+    return found
+
+
+def law_from(k: int, threshold: int, buffer: int, distance: int) -> Law:
+    """The law for u in the last slot of a buffer, and v `distance` steps (1..k-1) behind it.
+
+    buffer: one of `buffers`. To compare starts; `law` has the one that decides.
+    """
+    chain = _Chain(k, threshold, buffer)
+    chain.await_partner(distance)
     while chain.undecided() << _UNDECIDED > chain.scale:
         chain.step()
     scale = chain.scale
@@ -122,7 +143,7 @@ class _Chain:
     decided: ratio -> mass. impossible: mass of what the other run can't release.
     """
 
-    def __init__(self, k: int, threshold: int) -> None:
+    def __init__(self, k: int, threshold: int, buffer: int) -> None:
         self._k = k
         self._switch = threshold
         # By lateness of the current value: switches beyond k-1 stay.
@@ -130,16 +151,17 @@ class _Chain:
         self.scale = 1
         self.impossible = 0
         self.decided: dict[tuple[int, int], int] = {}
-        self._fresh: dict[int, int] = {0: 1}
+        self._fresh: dict[int, int] = {buffer: 1}
         self._pairs: dict[tuple[int, int, int, int, int], int] = {}
         self._singles: dict[tuple[int, int, int, tuple[int, int]], int] = {}
 
     def undecided(self) -> int:
         return sum(self._fresh.values()) + sum(self._pairs.values()) + sum(self._singles.values())
 
-    def await_partner(self) -> None:
-        """The k-1 steps until v takes the last slot; by then u is current."""
-        for u in range(self._k - 1, 0, -1):
+    def await_partner(self, distance: int) -> None:
+        """The steps until v takes the last slot."""
+        last = self._k - 1
+        for u in range(last, last - distance, -1):
             self._rescale()
             fresh: defaultdict[int, int] = defaultdict(int)
             for buffer, mass in self._fresh.items():
@@ -151,8 +173,8 @@ class _Chain:
                     else:
                         fresh[_switched(buffer, ahead)] += mass * self._switch
             self._fresh = fresh
-        last = self._k - 1
-        self._pairs = {(buffer, 0, last, 0, 0): mass for buffer, mass in self._fresh.items()}
+        a = last - distance
+        self._pairs = {(buffer, a, last, 0, 0): mass for buffer, mass in self._fresh.items()}
         self._fresh = {}
 
     def step(self) -> None:
