@@ -5,20 +5,31 @@ import os
 import random
 import threading
 import time
+from collections.abc import Mapping
 from io import BytesIO
 
+from tinyldp.replay import replay
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy, Replay
-from tinyldp_device.switch import RanSwitch
 from tinyldp_protocol import messages
-from tinyldp_protocol.task import Task, write_file
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, SCALE, Task, write_file
 
 WORDS = 64
 
 
-def make_task(**changed: int | list[int]) -> Task:
-    """A small RanSwitch, with changes; its id is known."""
-    numbers: dict[str, int | list[int]] = {
+# What a small Task of each mechanism has besides, or has not (None).
+_ORACLE = {"window": None, "k": None}
+OWN: dict[int, Mapping[str, int | list[int] | None]] = {
+    JITTERSORT: {"window": 5, "thresholds": [SCALE - 2 * 6_000_000, 4_000_000, 2_000_000]},
+    GRR: {**_ORACLE, "thresholds": [1_000_000]},
+    OUE: _ORACLE,
+    OLH: {**_ORACLE, "buckets": 4},
+}
+
+
+def make_task(**changed: int | list[int] | None) -> Task:
+    """A small Task, a RanSwitch unless `mechanism` is given, with changes; its id is known."""
+    numbers: dict[str, int | list[int] | None] = {
         "mechanism": 1,
         "window": 4,
         "k": 3,
@@ -30,7 +41,9 @@ def make_task(**changed: int | list[int]) -> Task:
         "beacon": 10,
         "outbox": 255,
     }
-    task = Task(numbers | changed)
+    mechanism = changed.get("mechanism")
+    own = OWN.get(mechanism, {}) if isinstance(mechanism, int) else {}
+    task = Task({**numbers, **own, **changed})
     write_file(task)
     return task
 
@@ -39,13 +52,9 @@ def random_bytes(seed: int, size: int = 1 << 16) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-def released(task: Task, seed: int, readings: list[int]) -> list[int]:
-    """What a device with these random words must release."""
-    mechanism = RanSwitch(task, Entropy(Replay(BytesIO(random_bytes(seed))), WORDS, True))
-    out = [mechanism.step(reading) for reading in readings]
-    while (last := mechanism.flush()) is not None:
-        out.append(last)
-    return [symbol for symbol in out if symbol is not None]
+def released(task: Task, seed: int, readings: list[int]) -> list:
+    """What a device with these random words must release: symbols, or lists of bytes."""
+    return replay(task, random_bytes(seed), readings, WORDS).tolist()
 
 
 def readings(count: int, seed: int = 5) -> list[int]:

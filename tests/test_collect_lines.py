@@ -36,7 +36,7 @@ from tinyldp.demo.broker import find_mosquitto
 from tinyldp.errors import UserError
 from tinyldp_device.links.mqtt import MQTTClient, MqttLink
 from tinyldp_device.links.serial import SerialLink
-from tinyldp_protocol.task import write_file
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, write_file
 
 ANNA = b"wearer 1"
 BEN = b"wearer 2"
@@ -136,12 +136,29 @@ def received(path):
 def check_stream(store, stream, expected):
     """What arrived is what was released, in its place; gives how many values are masked."""
     symbols, present = store.values(stream.boot)
+    symbols = symbols.tolist()
     assert len(symbols) == len(expected)
     assert [s for s, p in zip(symbols, present, strict=True) if p] == [
         s for s, p in zip(expected, present, strict=True) if p
     ]
     assert stream.missing == 0
     return int((~present).sum())
+
+
+@pytest.mark.parametrize("mechanism", [JITTERSORT, GRR, OUE, OLH])
+@pytest.mark.parametrize("symbols", [8, 300])
+def test_every_mechanism_arrives(tmp_path, line, mechanism, symbols):
+    thresholds = {"thresholds": [20_000]} if mechanism == GRR else {}
+    task = make_task(mechanism=mechanism, symbols=symbols, batch=3, **thresholds)
+    values = [value * 37 % symbols for value in readings(40)]
+    device = Device(task, SerialLink(Port(line.device)), 1, ANNA, values)
+    with Running(task, tmp_path / "a.db", [line.path]) as host:
+        device.start()
+        device.join(30)
+        assert not device.is_alive()
+        (stream,) = host.store.streams()
+        assert check_stream(host.store, stream, released(task, 1, values)) == 0
+        assert stream.count == 40
 
 
 @pytest.mark.parametrize("outbox", [255, 8])

@@ -16,6 +16,7 @@ from tinyldp.collect.schema import BOOT_STATE, FRAMES, UPDATE_BOOT, Prepared
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp_protocol.messages import ENDED, RUNNING
+from tinyldp_protocol.task import OLH, OUE
 
 TASK = make_task()
 HELLO = Hello(b"\0\1\0", TASK.id, b"wearer 1", b"nonce  1", 1, 0)
@@ -131,6 +132,35 @@ def test_values_are_placed_masked_and_trimmed(tmp_path):
     store.commit(Batch(1, boots=[BootState(boot, "usb", 3, None, None, None, 0x3FFFFFFF)]))
     with pytest.raises(UserError, match="claims"):
         store.values(boot)
+    store.close()
+
+
+@pytest.mark.parametrize("mechanism", [OUE, OLH])
+def test_wide_reports_are_rows_of_bytes(tmp_path, mechanism):
+    task = make_task(mechanism=mechanism, symbols=40)
+    assert task.width == 5
+    store = Store.create(tmp_path / "a.db", task)
+    boot = store.recall(HELLO._replace(task=task.id), "usb", 1).id
+    empty, mask = store.values(boot)
+    assert (empty.shape, mask.shape) == ((0, 5), (0,))
+    made = Batch(1)
+    made.frames = [(boot, 0, 1, bytes(range(10))), (boot, 2, 1, b"\7\7\7\7\7\0\0\0\0\0")]
+    made.boots = [BootState(boot, "usb", 3, ENDED, 0, 3, 5)]
+    store.commit(made)
+    reports, present = store.values(boot)
+    assert reports.dtype == "uint8"
+    expected = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [0] * 5, [0] * 5, [7] * 5]
+    assert reports.tolist() == expected
+    assert present.tolist() == [True, True, False, False, True]
+    store.close()
+
+
+def test_one_byte_of_bits_is_a_row_too(tmp_path):
+    task = make_task(mechanism=OUE)
+    store = Store.create(tmp_path / "a.db", task)
+    boot = store.recall(HELLO._replace(task=task.id), "usb", 1).id
+    store.commit(Batch(1, [(boot, 0, 1, b"\5\6")]))
+    assert store.values(boot)[0].tolist() == [[5], [6]]
     store.close()
 
 
