@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, default=Path("demo-output"), help="folder for what it leaves"
     )
 
-    plan = command("plan", _plan, "Make the Task of a study (from integers; no planner yet).")
+    plan = command("plan", _plan, "Choose the integers of a study, and write its Task.")
     plan.add_argument("study", type=Path, metavar="STUDY.toml")
     plan.add_argument("-o", "--output", type=Path, metavar="TASK", help="default: STUDY.task")
 
@@ -169,14 +169,15 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from tinyldp.planning import plan
+    from tinyldp.planning import plan, text_plan
+    from tinyldp.progress import WorkProgress
 
-    task, path = plan(options.study, options.output)
-    result = {"task_id": task.id.hex(), "task": str(path), "bytes": path.stat().st_size}
+    with WorkProgress("steps of planning") as progress:
+        planned = plan(options.study, options.output, progress.update)
     if options.json:
-        _print_json(result)
+        _print_json(planned.to_json())
     else:
-        print(f"Task {result['task_id']} ({result['bytes']} bytes) written to {path}, uncertified.")
+        print(text_plan(planned))
     return 0
 
 
@@ -265,8 +266,7 @@ def _collect(options: argparse.Namespace) -> int:
     study = load_study(options.study)
     path = options.study.with_suffix(".task")
     task = load_task(path)
-    if task.id != study.task().id:
-        raise UserError(f"{path} is not of this study; make it anew with: tinyldp plan.")
+    study.check(task)
     if not study.serial and not study.mqtt:
         raise UserError(f"{options.study} names no links: add serial or mqtt under [links].")
     store = Store.create(options.db or options.study.with_suffix(".db"), task)

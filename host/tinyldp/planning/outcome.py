@@ -1,0 +1,238 @@
+"""What a planned Task costs, in accuracy, latency and memory; as JSON and for people."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tinyldp.certify import jittersort, oracles, ranswitch, staswitch
+from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
+from tinyldp.estimate import expected_variance
+from tinyldp.laws import displacement_law
+from tinyldp.planning.figures import stated
+from tinyldp.planning.switches import STEPS, Report
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, STREAMS, TITLES, Study
+from tinyldp_device.mechanism import make_mechanism, pool_words
+from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import put_release
+from tinyldp_protocol.task import JITTERSORT, OLH, RANSWITCH, SCALE, STASWITCH, Task, put_task
+
+# What a word or a list's entry takes on a 32-bit board.
+_ENTRY = 4
+_POOL_BYTES = 3
+
+
+class _NoWords:
+    """For a mechanism that is measured and never run."""
+
+    def word(self) -> int:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A Task, where it was written, and what it costs.
+
+    epsilon, delta: what the integers give away, rounded up: streams, delta at the
+    study's epsilon (or where it names none, where delta falls no further), oracles,
+    the epsilon of one report; None where there is no exact figure.
+    expected_displacement: E|steps| by which a value is released early or late, None
+    where no exact law is at hand. latency_steps: steps that a value waits on average.
+    device_bytes: see device_bytes(). variance: of one estimated frequency with a
+    report from each of `devices`, None for streams or without them.
+    """
+
+    task: Task
+    path: Path
+    epsilon: float | None
+    delta: float | None
+    expected_displacement: float | None
+    latency_steps: int
+    device_bytes: int
+    devices: int | None
+    variance: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and strings."""
+        names = {number: name for name, number in MECHANISMS.items()}
+        return {
+            "task_id": self.task.id.hex(),
+            "mechanism": names[self.task.mechanism],
+            "integers": _integers(self.task),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "expected_displacement": self.expected_displacement,
+            "latency_steps": self.latency_steps,
+            "device_bytes": self.device_bytes,
+            "variance": self.variance,
+            "task": str(self.path),
+            "bytes": put_task(None, 0, self.task) + 12,
+        }
+
+
+def assess(study: Study, task: Task, path: Path, report: Report | None = None) -> Plan:
+    """The costs of a study's Task, which is or will be at `path`."""
+    long = report if task.mechanism == STASWITCH else None
+    epsilon, delta = _loss(task)
+    if long:
+        long(STEPS - 1, STEPS)
+    stream = task.mechanism in STREAMS
+    law = displacement_law(task) if stream else None
+    if long:
+        long(STEPS, STEPS)
+    variance = None
+    if not stream and study.devices is not None:
+        variance = expected_variance(task, study.devices)
+    return Plan(
+        task=task,
+        path=path,
+        epsilon=None if epsilon is None else float_up(epsilon),
+        delta=None if delta is None else float_up(delta),
+        expected_displacement=(law.mean_absolute if law else None) if stream else 0.0,
+        latency_steps=task.window - 1 if stream else 0,
+        device_bytes=device_bytes(task),
+        devices=study.devices,
+        variance=variance,
+    )
+
+
+def device_bytes(task: Task) -> int:
+    """Memory that the Task's integers decide on: bytes on a 32-bit board.
+
+    The mechanism's arrays (and a word for each of its Task's thresholds, where it
+    reads them at every step), its pool of random words, and an outbox full of
+    serial frames; without MicroPython's own few bytes for each object, and without
+    code. Measured on the device package's own objects.
+    """
+    total = _POOL_BYTES * pool_words(task)
+    for held in vars(make_mechanism(task, _NoWords())).values():
+        if isinstance(held, array):
+            total += len(held) * held.itemsize
+        elif isinstance(held, bytearray):
+            total += len(held)
+        elif isinstance(held, list | tuple):
+            total += len(held) * _ENTRY
+    message = put_release(None, 0, bytes(4), 0, bytes(task.batch * task.width))
+    return total + task.outbox * (HEAD + message + TAIL)
+
+
+def text_plan(plan: Plan) -> str:
+    """What was chosen, what it gives away and what it costs, for people."""
+    task = plan.task
+    lines = [
+        f"Task {task.id.hex()} ({plan.to_json()['bytes']} bytes) written to {plan.path}: "
+        f"{TITLES[task.mechanism]}, {_described(task)}."
+    ]
+    if task.mechanism in STREAMS:
+        lines += [_stream_loss(plan), *_stream_costs(plan)]
+    else:
+        lines += [_oracle_loss(plan), _oracle_costs(plan)]
+    lines.append(
+        f"Device memory: {plan.device_bytes:,} bytes for the mechanism, its random words and "
+        f"{task.outbox} frames."
+    )
+    lines.append(f"Next: tinyldp certify {plan.path}")
+    return "\n".join(lines)
+
+
+def _loss(task: Task) -> tuple[Fraction | None, Fraction | None]:
+    """(epsilon, delta), exact upper bounds, or None."""
+    point = None if task.epsilon is None else Fraction(task.epsilon, EPSILON_UNIT)
+    if task.mechanism == RANSWITCH:
+        threshold = task.thresholds[0]
+        point = point or ranswitch.natural_epsilon(task.window, threshold)
+        return point, ranswitch.delta(task.window, task.k, threshold, point)
+    if task.mechanism == STASWITCH:
+        if task.k > staswitch.MAX_K:
+            return point, None
+        point = point or staswitch.natural_epsilon(task.k, task.thresholds[0])
+        return point, staswitch.delta(task.k, task.thresholds[0], point)
+    if task.mechanism == JITTERSORT:
+        return point, None if point is None else jittersort.delta(task.thresholds, task.k, point)
+    return log_upper(oracles.ratio(task)), Fraction(0)
+
+
+def _integers(task: Task) -> dict[str, Any]:
+    """The integers that were chosen or stated, under the study's names."""
+    if task.mechanism == JITTERSORT:
+        return {"window": task.window, "weights": list(task.thresholds)}
+    found = {"threshold": task.thresholds[0]}
+    if task.mechanism in STREAMS:
+        found["window"] = task.window
+    if task.mechanism == OLH:
+        found["buckets"] = task.buckets
+    return found
+
+
+def _described(task: Task) -> str:
+    if task.mechanism == JITTERSORT:
+        return f"window {task.window}, with {len(task.thresholds)} weights over 2^24"
+    share = task.thresholds[0] / SCALE
+    text = f"threshold {task.thresholds[0]} of 2^24 ({share:.4g})"
+    if task.mechanism in STREAMS:
+        staying = 1 - (task.window - 1) * share
+        return f"window {task.window}, {text}, staying {staying:.5g}"
+    return f"{text}, {task.buckets} buckets" if task.mechanism == OLH else text
+
+
+def _stream_loss(plan: Plan) -> str:
+    task = plan.task
+    hidden = f"exchanging two values less than {task.k} steps apart"
+    if plan.epsilon is None or plan.delta is None:
+        return f"Hides: {hidden}; how well is not known exactly."
+    text = f"Hides: {hidden}, with epsilon {_bound(plan.epsilon)} and delta {_bound(plan.delta)}"
+    if task.epsilon is not None and task.delta is not None:
+        target = f"epsilon {_target(task.epsilon, EPSILON_UNIT)}"
+        target += f", delta {_target(task.delta, DELTA_UNIT)}"
+        if plan.delta > task.delta / DELTA_UNIT:
+            return f"{text}: MORE THAN THE TARGET ({target})."
+        text += f" (target: {target})"
+    return text + "."
+
+
+def _stream_costs(plan: Plan) -> list[str]:
+    task = plan.task
+    moved = "how far values are moved is not known exactly"
+    if plan.expected_displacement is not None:
+        moved = f"a value is moved by {plan.expected_displacement:.4g} steps on average"
+    seconds = plan.latency_steps * task.tick / 1000
+    return [
+        f"Accuracy: {moved}; which values occurred is not hidden.",
+        f"Latency: {plan.latency_steps} steps on average ({seconds:.4g} s).",
+    ]
+
+
+def _oracle_loss(plan: Plan) -> str:
+    task = plan.task
+    assert plan.epsilon is not None
+    text = f"Hides: each value, with epsilon {_bound(plan.epsilon)} a report"
+    if task.w is not None:
+        text += f", {_bound(task.w * plan.epsilon)} in {task.w} steps"
+    if task.epsilon is None:
+        return text + "."
+    target = f"epsilon {_target(task.epsilon, EPSILON_UNIT)}"
+    if oracles.ratio(task) > exp_bounds(Fraction(task.epsilon, EPSILON_UNIT))[0]:
+        return f"{text}: MORE THAN THE TARGET ({target})."
+    return f"{text} (target: {target})."
+
+
+def _oracle_costs(plan: Plan) -> str:
+    if plan.variance is None:
+        return "Accuracy: known when the study says how many devices there are, in [fleet] devices."
+    deviation = plan.variance**0.5
+    return (
+        f"Accuracy: with {plan.devices:,} reports an estimated share has a standard deviation of "
+        f"{deviation:.3g} (variance {plan.variance:.4g})."
+    )
+
+
+def _bound(value: float) -> str:
+    """As certificates have it: six digits, rounded up."""
+    return digits_up(Fraction(value))
+
+
+def _target(number: int, unit: int) -> str:
+    return stated(Fraction(number, unit), unit)

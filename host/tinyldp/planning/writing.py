@@ -1,0 +1,58 @@
+"""Study file -> Task file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from tinyldp.errors import UserError, keep_apart
+from tinyldp.planning.choice import choose
+from tinyldp.planning.outcome import Plan, assess
+from tinyldp.planning.switches import Report
+from tinyldp.study import load_study
+from tinyldp_protocol.task import write_file
+
+
+def plan(study: str | Path, output: str | Path | None = None, report: Report | None = None) -> Plan:
+    """Choose the integers of a study file, write its Task, by default beside it as STUDY.task.
+
+    report: told how far long work is, (done, total). A Task that lies there already
+    is replaced only by a whole one. Raises UserError when the
+    study is wrong, its target can't be met, or the Task can't be written.
+    """
+    path = Path(output) if output else Path(study).with_suffix(".task")
+    loaded = load_study(study)
+    keep_apart(path, study)
+    if path.suffix == ".toml":
+        raise UserError(f"{path} has a study's name; name the Task otherwise, as STUDY.task.")
+    try:
+        task = choose(loaded, report)
+        assessed = assess(loaded, task, path, report)
+    except UserError as error:
+        raise UserError(f"{study}: {error}") from None
+    _replace(path, write_file(task))
+    return assessed
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    # A link stays one; a device or pipe takes the bytes as they are.
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        try:
+            with beside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror}.") from None
