@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
-from tinyldp.estimate import expected_variance, frequencies, supports
+from tinyldp.estimate import expected_variance, frequencies, support_chances, supports
 from tinyldp.laws import displacement_law
+from tinyldp.planning import choose
 from tinyldp.report.data import settled
 from tinyldp.simulate import aggregate, oracles
 from tinyldp.simulate.simulation import (
@@ -77,9 +78,14 @@ def simulate(
     devices = fleet if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")
-    for name, n, least in (("devices", devices, 1), ("steps", steps, 1), ("seed", seed, 0)):
-        if not least <= n < 1 << 62:
-            raise UserError(f"{name} must be {least} or more, but is {n}.")
+    for name, n, least, most in (
+        ("devices", devices, 1, 1 << 60),
+        # The means of each step are kept.
+        ("steps", steps, 1, 1 << 24),
+        ("seed", seed, 0, 1 << 60),
+    ):
+        if not least <= n <= most:
+            raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
     if task.mechanism in STREAMS:
         return _streams(task, devices, steps, seed, progress, steps_at_once)
     return _oracles(task, devices, steps, seed, progress, aggregated)
@@ -90,7 +96,7 @@ def _task(study: Study | Task | str | Path) -> tuple[Task, int | None]:
         return study, None
     if not isinstance(study, Study):
         study = load_study(study)
-    return study.task(), study.devices
+    return choose(study), study.devices
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:
@@ -205,14 +211,16 @@ def _oracles(
         aggregated = devices * steps * _words(task) > _WORDS
     first = None
     squares = 0.0
+    own, other = map(float, support_chances(task))
     for step in range(steps):
         if aggregated:
             support = aggregate.supports(task, counts, rng)
         else:
             support = _one_by_one(task, counts, seed, step)
-        estimate = frequencies(task, support, devices, CONFIDENCE)
-        first = first or estimate
-        squares += float(np.square(estimate.frequencies - truth).mean())
+        # Intervals take longer than all the rest: only the picture's round has them.
+        first = first or frequencies(task, support, devices, CONFIDENCE)
+        estimates = (support / devices - other) / (own - other)
+        squares += float(np.square(estimates - truth).mean())
         if progress is not None:
             progress((step + 1) * devices, steps * devices)
     assert first is not None
