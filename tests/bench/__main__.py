@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import host_path, wire
+from tests.bench import certify_time, fleet_path, host_path, wire
 from tinyldp.lanes import open_lane
 
 HERE = Path(__file__).parent
@@ -73,6 +73,41 @@ def wire_figures() -> list[Figure]:
     return figures
 
 
+def fleet_figures() -> list[Figure]:
+    """Simulation and aggregation, beside PyPI's packages and the device package."""
+    floors = {
+        ("client", "GRR", 16): 20,
+        ("client", "GRR", 128): 20,
+        ("client", "OUE", 16): 10,
+        ("client", "OUE", 128): 5,
+        ("aggregation", "GRR", 16): 50,
+        ("aggregation", "GRR", 128): 50,
+        ("aggregation", "OUE", 16): 5,
+        ("aggregation", "OUE", 128): 5,
+        ("aggregation", "OLH", 16): 10,
+        ("aggregation", "OLH", 128): 10,
+    }
+    figures = []
+    for key, ratio in fleet_path.oracle_ratios().items():
+        what, oracle, symbols = key
+        name = f"{oracle} {what}, d = {symbols}: others take"
+        figures.append(Figure(name, ratio, "times", "at least", floors.get(key)))
+    for name, ratio in fleet_path.stream_ratios().items():
+        figures.append(Figure(f"{name} step: CPython takes", ratio, "times", "at least", 15))
+    seconds = fleet_path.aggregate_seconds()
+    figures.append(Figure("GRR round of 10^9 devices, as counts", seconds, "s", "at most", 1))
+    return figures
+
+
+def certify_figures() -> list[Figure]:
+    figures = []
+    for k, limit in ((8, 10), (9, 60)):
+        seconds, size = certify_time.measure(k)
+        figures.append(Figure(f"certify StaSwitch k={k}", seconds, "s", "at most", limit))
+        figures.append(Figure(f"certify StaSwitch k={k}, memory", size, "GiB", "at most", 4))
+    return figures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--json", action="store_true")
@@ -82,6 +117,8 @@ def main() -> int:
         ("device path (calls: times an empty method call)", device_figures),
         ("host", host_figures),
         ("bytes for each one-byte sample", wire_figures),
+        ("simulation and aggregation (the better of pure-ldp, multi-freq-ldpy)", fleet_figures),
+        ("certificates", certify_figures),
     ):
         print(f"measuring: {title} ...", file=sys.stderr, flush=True)
         figures += measure()
