@@ -292,6 +292,13 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
         if not isinstance(function, ast.FunctionDef) or not mine or mentions[name] != len(mine):
             continue
         changed = stored(function)
+        arguments = function.args
+        for call in mine:
+            # What a call leaves out is written out.
+            lacking = len(arguments.args) - len(call.args)
+            if lacking:
+                call.args += copy.deepcopy(arguments.defaults[-lacking:])
+        arguments.defaults = []
         for i in reversed(range(len(function.args.args))):
             parameter = function.args.args[i].arg
             given = mine[0].args[i]
