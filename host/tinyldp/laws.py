@@ -105,21 +105,37 @@ def _ranswitch(window: int, threshold: int) -> Law:
     return _law(1 - window, probabilities, max(0.0, left), "closed form and its geometric tail")
 
 
-@lru_cache(maxsize=64)
-def _staswitch(window: int, threshold: int) -> Law:
-    """Stationary law of the lateness of the values in the slots, current slot first.
+@dataclass(frozen=True)
+class StaSwitchChain:
+    """The chain over the lateness of the values in StaSwitch's slots, current slot first.
 
-    A slot's lateness is the displacement that its value has if it stays there
-    until it is current; the newest slot's is 0.
+    A slot's lateness is the displacement that its value has if it stays there until
+    it is current; the newest slot's is 0. State 0 is a buffer of fresh values. One
+    entry for each transition: its states, how far ahead the switch went, its
+    probability, and the displacement of the value that it released.
     """
+
+    states: int
+    sources: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]
+    ahead: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    released: npt.NDArray[np.int64]
+
+    def step(self, mass: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """(states,) probabilities one release later."""
+        following = np.bincount(self.targets, mass[self.sources] * self.weights, self.states)
+        return following / following.sum()
+
+
+@lru_cache(maxsize=8)
+def staswitch_chain(window: int, threshold: int) -> StaSwitchChain:
     q = threshold / SCALE
     p = 1 - (window - 1) * q
     states: list[tuple[int, ...]] = [(0,) * window]
     index = {states[0]: 0}
-    source: list[int] = []
-    target: list[int] = []
-    weight: list[float] = []
-    released: list[int] = []
+    transitions: list[tuple[int, int, int, int]] = []
+    weights: list[float] = []
     for state in states:
         age = state[0]
         for ahead in range(window - age):
@@ -130,24 +146,26 @@ def _staswitch(window: int, threshold: int) -> Law:
             if key not in index:
                 index[key] = len(states)
                 states.append(key)
-            source.append(index[state])
-            target.append(index[key])
+            transitions.append((index[state], index[key], ahead, state[ahead] - ahead))
             # Switches that the cap forbids stay.
-            weight.append(q if ahead else p + age * q)
-            released.append(state[ahead] - ahead)
-    sources = np.array(source)
-    targets = np.array(target)
-    weights = np.array(weight)
-    mass = np.zeros(len(states))
+            weights.append(q if ahead else p + age * q)
+    sources, targets, aheads, released = np.array(transitions, dtype=np.int64).T
+    return StaSwitchChain(len(states), sources, targets, aheads, np.array(weights), released)
+
+
+@lru_cache(maxsize=64)
+def _staswitch(window: int, threshold: int) -> Law:
+    """The stationary law of StaSwitch's chain, of what it releases."""
+    chain = staswitch_chain(window, threshold)
+    mass = np.zeros(chain.states)
     mass[0] = 1.0
     change = 1.0
     while change > 1e-13:
-        following = np.bincount(targets, mass[sources] * weights, len(states))
-        following /= following.sum()
+        following = chain.step(mass)
         change = float(np.abs(following - mass).sum())
         mass = following
     probabilities = np.zeros(2 * window - 1)
-    np.add.at(probabilities, np.array(released) + window - 1, mass[sources] * weights)
+    np.add.at(probabilities, chain.released + window - 1, mass[chain.sources] * chain.weights)
     return _law(1 - window, probabilities, 0.0, "stationary chain over the ages of the slots")
 
 
