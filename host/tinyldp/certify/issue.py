@@ -29,23 +29,28 @@ _POINTS = 4
 Curve = Callable[[Fraction], Fraction]
 
 
-def certify(task: Task) -> Certificate:
+def certify(task: Task, point: Fraction | None = None) -> Certificate:
     """The certificate of a Task, from its integers alone.
+
+    point: the epsilon at which delta is certified, in place of the one that follows.
 
     A stream's certified point is at the Task's epsilon, or where it names none, where
     delta falls no further; an oracle's epsilon is what one report loses, with delta 0.
     Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
     without an epsilon.
     """
-    return _certify_stream(task) if task.mechanism <= JITTERSORT else _certify_oracle(task)
+    certified = _certify_stream if task.mechanism <= JITTERSORT else _certify_oracle
+    return certified(task, point)
 
 
-def _certify_stream(task: Task) -> Certificate:
+def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
     name = NAMES[task.mechanism]
     delta_of, method = _stream_curve(task)
     target_epsilon = _scaled(task.epsilon, _EPSILON_UNIT)
     target_delta = _scaled(task.delta, _DELTA_UNIT)
-    epsilon = _natural_epsilon(task) if target_epsilon is None else target_epsilon
+    epsilon = target_epsilon if point is None else point
+    if epsilon is None:
+        epsilon = _natural_epsilon(task)
     delta = delta_of(epsilon)
     within = target_delta is None or delta <= target_delta
     claim = None
@@ -107,9 +112,10 @@ def _natural_epsilon(task: Task) -> Fraction:
     )
 
 
-def _certify_oracle(task: Task) -> Certificate:
+def _certify_oracle(task: Task, point: Fraction | None) -> Certificate:
     ratio = oracles.ratio(task)
-    epsilon = log_upper(ratio)
+    epsilon = log_upper(ratio) if point is None else point
+    delta = Fraction(0) if point is None else oracles.delta(task, point)
     target = _scaled(task.epsilon, _EPSILON_UNIT)
     within = target is None or ratio <= exp_bounds(target)[0]
     olh = task.mechanism == OLH
@@ -119,12 +125,12 @@ def _certify_oracle(task: Task) -> Certificate:
         relation=statements.ORACLE_RELATION,
         definition=statements.OLH_DEFINITION if olh else statements.ORACLE_DEFINITION,
         epsilon=epsilon,
-        delta=Fraction(0),
+        delta=delta,
         curve=_curve(lambda point: oracles.delta(task, point), epsilon),
         method=statements.OLH_METHOD if olh else statements.ORACLE_METHOD,
         paper=None,
         w=task.w,
-        per_window=None if task.w is None else task.w * epsilon,
+        per_window=None if task.w is None else task.w * log_upper(ratio),
         lifetime=statements.oracle_lifetime(task.w),
         target_epsilon=target,
         target_delta=None,
@@ -134,7 +140,7 @@ def _certify_oracle(task: Task) -> Certificate:
             statements.SERVER,
             *((statements.HASH_KEYS,) if olh else ()),
         ),
-        warnings=_warnings(task, None, epsilon, Fraction(0), within),
+        warnings=_warnings(task, None, epsilon, delta, within),
     )
 
 

@@ -1,0 +1,154 @@
+"""Segments of a device on a lane, rebuilt from the frames that it sent and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.collect.decoding import Decoding, Release, Status
+from tinyldp.collect.deframing import Deframer
+from tinyldp.errors import UserError
+from tinyldp.lanes import open_lane
+from tinyldp_protocol.messages import ENDED
+from tinyldp_protocol.task import OLH, OUE, Task, write_file
+
+LANES = ("unix", "cpython")
+_PROGRAM = Path(__file__).with_name("on_device.py")
+_CHUNK = 1 << 16
+# Seconds without a byte after which a device counts as hung.
+_SILENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """The readings of one segment: `readings`, `times` times over."""
+
+    readings: tuple[int, ...]
+    times: int = 1
+
+    @property
+    def steps(self) -> int:
+        return self.times * len(self.readings)
+
+
+@dataclass
+class Transcripts:
+    """What every segment of each series released.
+
+    values: for each series (rounds, steps) integers, or of OUE and OLH (rounds, steps,
+    width) bytes. short: segments that did not release as many
+    values as they took in. sizes: for each kind of message the lengths seen.
+    """
+
+    values: list[npt.NDArray[np.int64] | npt.NDArray[np.uint8]]
+    short: int = 0
+    sizes: dict[str, set[int]] = field(default_factory=dict)
+
+
+class _Segments:
+    """Messages of segments that follow one another, put together to their values."""
+
+    def __init__(self, task: Task) -> None:
+        self._bytes = task.batch * task.width
+        self._width = task.width
+        self._decoding = Decoding(self._bytes)
+        self._deframer = Deframer()
+        self._parts: list[bytes] = []
+        self._have = 0
+        self._count = -1
+        self.ended: list[bytes] = []
+        self.sizes: dict[str, set[int]] = {}
+
+    def feed(self, chunk: bytes) -> None:
+        for message in self._deframer.feed(chunk):
+            release = self._decoding.release(message)
+            if release is None:
+                self._other(message)
+                continue
+            _, sequence, values = release
+            self.sizes.setdefault("release", set()).add(len(message))
+            if sequence != len(self._parts):
+                raise UserError(f"Frame {sequence} came where frame {len(self._parts)} should.")
+            self._parts.append(values)
+            self._have += self._bytes
+            self._finish()
+        if any(self._deframer.rejected.values()):
+            raise UserError(f"The device sent what is no frame: {self._deframer.rejected}.")
+
+    def _other(self, message: bytes) -> None:
+        decoded = self._decoding.decode(message)
+        assert not isinstance(decoded, Release)
+        self.sizes.setdefault(type(decoded).__name__.lower(), set()).add(len(message))
+        if isinstance(decoded, Status) and decoded.health:
+            if decoded.health != ENDED:
+                raise UserError(f"The device stopped with health {decoded.health}.")
+            self._count = decoded.count * self._width
+            self._finish()
+
+    def _finish(self) -> None:
+        """A segment is over when its last status and all its values are there."""
+        if 0 <= self._count <= self._have:
+            self.ended.append(b"".join(self._parts)[: self._count])
+            self._parts = []
+            self._have = 0
+            self._count = -1
+
+
+def play(
+    task: Task,
+    lane_name: str,
+    series: Sequence[Series],
+    rounds: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Transcripts:
+    """Run the device on a lane: each series as a segment, in turn, `rounds` times.
+
+    progress is told how many segments of how many are there. Raises UserError when
+    the device fails, or sends what no host would accept.
+    """
+    lines = [" ".join(map(str, (one.times, *one.readings))) for one in series]
+    segments = _Segments(task)
+    wanted = rounds * len(series)
+    with open_lane(lane_name) as lane:
+        lane.install(compiled=lane_name == "unix")
+        lane.put(
+            {
+                "audit.py": _PROGRAM.read_bytes(),
+                "audit.task": write_file(task),
+                "audit.txt": "\n".join(lines).encode(),
+            }
+        )
+        with lane.start("audit.py", "audit.task", "audit.txt", str(rounds)) as process:
+            while len(segments.ended) < wanted:
+                chunk = process.read(_CHUNK, _SILENCE)
+                if not chunk:
+                    break
+                segments.feed(chunk)
+                if progress is not None:
+                    progress(len(segments.ended), wanted)
+            result = process.wait(_SILENCE)
+    if len(segments.ended) < wanted:
+        lines = result.stderr.decode(errors="replace").strip().splitlines()
+        raise UserError(
+            f"The device failed after {len(segments.ended)} of {wanted} segments"
+            + (f": {lines[-1]}." if lines else ".")
+        )
+    found = Transcripts([], sizes=segments.sizes)
+    for place, one in enumerate(series):
+        size = one.steps * task.width
+        own = segments.ended[place :: len(series)]
+        whole = [data for data in own if len(data) == size]
+        found.short += len(own) - len(whole)
+        found.values.append(_values(task, b"".join(whole), one.steps))
+    return found
+
+
+def _values(task: Task, data: bytes, steps: int) -> npt.NDArray[np.int64] | npt.NDArray[np.uint8]:
+    if task.mechanism in (OUE, OLH):
+        return np.frombuffer(data, np.uint8).reshape(-1, steps, task.width)
+    kind = np.uint8 if task.width == 1 else np.dtype("<u2")
+    return np.frombuffer(data, kind).astype(np.int64).reshape(-1, steps)
