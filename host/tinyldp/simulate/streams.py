@@ -105,7 +105,7 @@ class RanSwitchFleet:
         self._slots[at + self._window] = current
         ahead = self._ahead(words, current, self._distance)
         index = self._index
-        np.multiply(ahead, n, out=index, casting="unsafe")
+        np.multiply(ahead, n, out=index, dtype=np.intp)
         np.add(index, self._columns, out=index)
         others = self._flat[(at + 1) * n : (at + 1 + self._window) * n]
         # Every index is in range; "wrap" spares numpy a checked copy.

@@ -31,7 +31,7 @@ def text_simulation(simulation: Simulation) -> str:
         if simulation.expected is None:
             notes.append(why_no_law(simulation.task))
         else:
-            rows.append(("by the exact law", f"{simulation.expected:.3f} steps"))
+            rows.append(("by the exact law, far from the ends", f"{simulation.expected:.3f} steps"))
         rows.append(("largest delay", f"{simulation.max_delay:,} steps"))
     if isinstance(simulation, OracleSimulation):
         rows.append(("reports drawn", simulation.method))
