@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from tinyldp.errors import UserError
+from tinyldp.figures import stated
 from tinyldp.sections import Sections, nearest, read_bytes, short
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.hashing import PRIME
@@ -455,7 +456,7 @@ def _difference(name: str, its: Any, mine: Any) -> str:
             return "none"
         if isinstance(value, list):
             value = value[0]
-        return f"{value / units[name]:.10g}" if name in units else str(value)
+        return stated(Fraction(value, units[name]), units[name]) if name in units else str(value)
 
     return f"its {word} is {shown(its)}, and the study's {shown(mine)}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-# Beyond, no float is left, and none of the mechanisms' ratios either: they end at 2^48.
-_MOST = 700.0
+# No ratio of probabilities over 2^24 that a mechanism has is as large.
+_MOST = 200.0
 
 
 def exp_float(epsilon: Fraction) -> float:

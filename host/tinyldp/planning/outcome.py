@@ -11,8 +11,8 @@ from typing import Any
 from tinyldp.certify import jittersort, oracles, ranswitch, staswitch
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.estimate import expected_variance
+from tinyldp.figures import stated
 from tinyldp.laws import displacement_law
-from tinyldp.planning.figures import stated
 from tinyldp.planning.switches import STEPS, Report
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, STREAMS, TITLES, Study
 from tinyldp_device.mechanism import make_mechanism, pool_words

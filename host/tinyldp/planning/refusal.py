@@ -11,7 +11,7 @@ from fractions import Fraction
 from tinyldp.certify import staswitch
 from tinyldp.certify.bounds import exp_bounds
 from tinyldp.errors import UserError
-from tinyldp.planning.figures import down, stated, up
+from tinyldp.figures import down, stated, up
 from tinyldp.planning.jitter import (
     MOST_L,
     jittersort_epsilon,
