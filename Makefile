@@ -22,7 +22,7 @@ lint: .venv/test.ready .venv/micropython-stubs/stdlib
 	$(BIN)/basedpyright -p device/pyrightconfig.json
 	$(BIN)/python -m mypy.stubtest tinyldp_protocol tinyldp_device
 
-bench: .venv/test.ready
+bench: .venv/bench.ready
 	$(BIN)/python -m tests.bench $(ARGS)
 
 soak: .venv/test.ready
@@ -44,6 +44,10 @@ clean:
 
 .venv/test.ready: pyproject.toml .venv/demo.ready
 	@$(BIN)/python -m pip install --quiet --no-warn-conflicts --editable '.[lanes,test]'
+	@touch $@
+
+.venv/bench.ready: pyproject.toml .venv/test.ready
+	@$(BIN)/python -m pip install --quiet --no-warn-conflicts --editable '.[lanes,test,bench]'
 	@touch $@
 
 # Apart from the environment: these stubs shadow the standard library's.

@@ -1,4 +1,4 @@
-"""The command line: `tinyldp demo | plan | flash | collect | report`."""
+"""The command line: `tinyldp COMMAND`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -136,12 +138,40 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="stop when N segments have become complete",
     )
+    collect.add_argument(
+        "--uncertified", action="store_true", help="collect under a Task that has no certificate"
+    )
 
     report = command("report", _report, "Tables and pictures of what was collected.")
     report.add_argument("db", metavar="DB")
     report.add_argument("--html", type=Path, metavar="FILE", help="also write pictures to FILE")
     report.add_argument(
         "--csv", type=Path, metavar="FOLDER", help="also write each stream's values to FOLDER"
+    )
+
+    simulate = command("simulate", _simulate, "A fleet of any size, on this computer.")
+    simulate.add_argument("study", type=Path, metavar="STUDY.toml")
+    simulate.add_argument("--devices", type=_count, help="default: the study's [fleet] devices")
+    simulate.add_argument("--steps", type=_count, default=1000, help="of each device (1000)")
+    simulate.add_argument(
+        "--seed", type=_count, default=0, help="the same seed gives the same result (0)"
+    )
+    simulate.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG or SVG")
+
+    audit = command("audit", _audit, "Attack the real device code; bound its epsilon from below.")
+    audit.add_argument("task", type=Path, metavar="TASK")
+    audit.add_argument("--lane", default="unix", help="where the device runs (unix)")
+    audit.add_argument(
+        "--segments",
+        type=_positive,
+        metavar="N",
+        help="of each input, or for an oracle reports of each value",
+    )
+    audit.add_argument(
+        "--epsilon", type=_decimal, help="look at delta here (default: the certificate's epsilon)"
+    )
+    audit.add_argument(
+        "--confidence", type=_decimal, help="of the bounds, together (default: 0.999999)"
     )
     return parser
 
@@ -151,6 +181,22 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("must be a whole number from 1 to 999999999")
     return number
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError("must be a whole number of at most 18 digits")
+    return int(text)
+
+
+def _decimal(text: str) -> Fraction:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite() or not 0 <= number < 1000 or number.adjusted() < -18:
+        raise argparse.ArgumentTypeError("must be a number from 0 up to 1000")
+    return Fraction(number)
 
 
 def _print_json(result: object) -> None:
@@ -181,20 +227,49 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
+def _certify(options: argparse.Namespace) -> int:
+    """1 when the Task gives away more than the target that it states."""
+    from tinyldp.certify import certificate_path, certify, text_certificate, write_certificate
+    from tinyldp.study import load_task
+
+    certificate = certify(load_task(options.task))
+    path = options.output or certificate_path(options.task)
+    keep_apart(path, options.task)
+    write_certificate(certificate, path)
+    if options.json:
+        _print_json(certificate.to_json())
+    else:
+        print(text_certificate(certificate))
+        print(f"Certificate written to {path}.")
+    return 0 if certificate.within_target else 1
+
+
+def _certificate(options: argparse.Namespace, path: Path, task: Any) -> dict[str, Any] | None:
+    """That of a Task file; None when the user goes on without one."""
+    from tinyldp.certify import load_certificate
+
+    try:
+        return load_certificate(path, task)
+    except UserError as error:
+        if options.uncertified:
+            return None
+        sentence = str(error).rstrip(".")
+        raise UserError(f"{sentence}; to go on all the same, say --uncertified.") from None
+
+
+def _uncertified(certified: bool) -> str:
+    return "" if certified else ", uncertified,"
+
+
 def _flash(options: argparse.Namespace) -> int:
     from tinyldp.flash.provision import flash
     from tinyldp.progress import FileProgress
     from tinyldp.study import load_task
 
     task = load_task(options.task)
-    if not options.uncertified:
-        raise UserError(
-            f"{options.task} has no certificate that says what it gives away "
-            f"({options.task}.cert.json; nothing makes one yet): "
-            "to flash it all the same, say --uncertified."
-        )
+    certified = _certificate(options, options.task, task) is not None
     if options.lane:
-        return _flash_emulated(options, task)
+        return _flash_emulated(options, task, certified)
     with FileProgress("copied") as progress:
         done = flash(
             options.port,
@@ -207,11 +282,11 @@ def _flash(options: argparse.Namespace) -> int:
             progress=progress.update,
         )
     if options.json:
-        _print_json({**asdict(done), "certified": False})
+        _print_json({**asdict(done), "certified": certified})
     else:
         print(
-            f"Task {done.task_id}, uncertified, runs on the {done.board} board at {done.port} "
-            f"(MicroPython {done.micropython}).\n"
+            f"Task {done.task_id}{_uncertified(certified)} runs on the {done.board} board "
+            f"at {done.port} (MicroPython {done.micropython}).\n"
             f"{done.files} files, {done.bytes} bytes, {done.copied} of them new, "
             "all verified by SHA-256.\n"
             f"Pseudonym {done.pseudonym}, {done.identity}."
@@ -219,7 +294,7 @@ def _flash(options: argparse.Namespace) -> int:
     return 0
 
 
-def _flash_emulated(options: argparse.Namespace, task: Any) -> int:
+def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> int:
     """Build for the micro:bit, and run it in the emulator until Ctrl-C."""
     from tinyldp.flash.build import SAMPLE
     from tinyldp.flash.microbit import flash_microbit
@@ -238,14 +313,14 @@ def _flash_emulated(options: argparse.Namespace, task: Any) -> int:
                 "files": {name: len(data) for name, data in build.files.items()},
                 "bytes": build.size,
                 "pseudonym": pseudonym.hex(),
-                "certified": False,
+                "certified": certified,
             }
             if options.json:
                 _print_json(result)
             else:
                 print(
-                    f"Task {task.id.hex()}, uncertified, runs on an emulated micro:bit: "
-                    f"{len(build.files)} files, {build.size} bytes.\n"
+                    f"Task {task.id.hex()}{_uncertified(certified)} runs on an emulated "
+                    f"micro:bit: {len(build.files)} files, {build.size} bytes.\n"
                     f"Pseudonym {pseudonym.hex()}, new. "
                     f"Collect from {port.path}; Ctrl-C ends the board."
                 )
@@ -267,9 +342,10 @@ def _collect(options: argparse.Namespace) -> int:
     path = options.study.with_suffix(".task")
     task = load_task(path)
     study.check(task)
+    certificate = _certificate(options, path, task)
     if not study.serial and not study.mqtt:
         raise UserError(f"{options.study} names no links: add serial or mqtt under [links].")
-    store = Store.create(options.db or options.study.with_suffix(".db"), task)
+    store = Store.create(options.db or options.study.with_suffix(".db"), task, certificate)
     try:
         collector = Collector(task, store, study.serial, study.mqtt)
         deadline = time.monotonic() + (options.seconds or float("inf"))
@@ -309,6 +385,50 @@ def _report(options: argparse.Namespace) -> int:
     finally:
         store.close()
     return 0
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from tinyldp.progress import WorkProgress
+    from tinyldp.simulate import simulate, text_simulation, write_picture
+
+    if options.picture:
+        keep_apart(options.picture, options.study)
+    with WorkProgress("device steps") as progress:
+        result = simulate(
+            options.study, options.devices, options.steps, options.seed, progress.update
+        )
+    if options.picture:
+        write_picture(result, options.picture)
+    if options.json:
+        _print_json(result.to_json())
+    else:
+        print(text_simulation(result))
+        if options.picture:
+            print(f"Picture: {options.picture.resolve()}")
+    return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    """1 when the device gives away more than its certificate says, or breaks a promise of it."""
+    from tinyldp.audit import CONFIDENCE, audit, text_audit
+    from tinyldp.progress import WorkProgress
+    from tinyldp.study import load_task
+
+    confidence = CONFIDENCE if options.confidence is None else float(options.confidence)
+    with WorkProgress("segments") as progress:
+        result = audit(
+            load_task(options.task),
+            options.lane,
+            options.segments,
+            options.epsilon,
+            confidence,
+            progress.update,
+        )
+    if options.json:
+        _print_json(result.to_json())
+    else:
+        print(text_audit(result))
+    return 0 if result.held else 1
 
 
 def _show(data: dict[str, Any], as_json: bool) -> None:

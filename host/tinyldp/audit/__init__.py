@@ -1,5 +1,8 @@
 """Attack the real device code, and bound from below what it gives away."""
 
-from tinyldp.audit.attack import Audit, audit, text_audit
+from tinyldp.audit.attack import CONFIDENCE, Audit, audit, text_audit
+from tinyldp.callable import make_callable
 
-__all__ = ["Audit", "audit", "text_audit"]
+__all__ = ["CONFIDENCE", "Audit", "audit", "text_audit"]
+
+make_callable(__name__)

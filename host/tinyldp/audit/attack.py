@@ -75,7 +75,7 @@ def audit(
     task: Task,
     lane: str = "unix",
     segments: int | None = None,
-    epsilon: float | None = None,
+    epsilon: Fraction | None = None,
     confidence: float = CONFIDENCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
@@ -92,7 +92,7 @@ def audit(
     if segments is not None and segments < _FEWEST:
         raise UserError(f"An audit takes {_FEWEST} segments or more, not {segments}.")
     began = time.monotonic()
-    certificate = certify(task, None if epsilon is None else Fraction(epsilon))
+    certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
     if task.mechanism in (GRR, OUE, OLH):
         pairs, transcripts, rounds = _play_oracle(task, lane, segments, progress)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 Counts = int | npt.NDArray[np.int64]
 Bounds = npt.NDArray[np.float64]
@@ -19,13 +19,13 @@ Bounds = npt.NDArray[np.float64]
 def lower(hits: Counts, n: int, confidence: float) -> Bounds:
     """Clopper-Pearson: the event's probability is at least this, with the confidence."""
     hits = np.asarray(hits)
-    return np.where(hits == 0, 0.0, beta.ppf(1 - confidence, np.maximum(hits, 1), n - hits + 1))
+    return np.where(hits == 0, 0.0, betaincinv(np.maximum(hits, 1), n - hits + 1, 1 - confidence))
 
 
 def upper(hits: Counts, n: int, confidence: float) -> Bounds:
     """Clopper-Pearson: the event's probability is at most this, with the confidence."""
     hits = np.asarray(hits)
-    return np.where(hits == n, 1.0, beta.ppf(confidence, hits + 1, np.maximum(n - hits, 1)))
+    return np.where(hits == n, 1.0, betaincinv(hits + 1, np.maximum(n - hits, 1), confidence))
 
 
 def epsilon_at_least(

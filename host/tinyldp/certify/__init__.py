@@ -6,6 +6,7 @@ functions, in rationals, for who plans. Source of the mechanisms: Stateful Switc
 tinyldp's own.
 """
 
+from tinyldp.callable import make_callable
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.files import certificate_path, load_certificate, write_certificate
 from tinyldp.certify.issue import certify
@@ -19,3 +20,5 @@ __all__ = [
     "text_certificate",
     "write_certificate",
 ]
+
+make_callable(__name__)

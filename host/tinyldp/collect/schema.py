@@ -21,6 +21,12 @@ TASKS = sa.Table(
     sa.Column("id", sa.String(16), primary_key=True),
     sa.Column("file", sa.LargeBinary, nullable=False),
 )
+CERTIFICATES = sa.Table(
+    "certificates",
+    METADATA,
+    sa.Column("task", sa.String(16), primary_key=True),
+    sa.Column("content", sa.Text, nullable=False),
+)
 BOOTS = sa.Table(
     "boots",
     METADATA,

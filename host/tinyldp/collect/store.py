@@ -10,6 +10,7 @@ A frame below `wanted` that is not there is lost; one that comes late after all
 makes the loss smaller by itself.
 """
 
+import json
 import os
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from tinyldp.collect.schema import (
     ALARMS,
     BOOT_STATE,
     BOOTS,
+    CERTIFICATES,
     COUNTERS,
     FRAMES,
     METADATA,
@@ -70,8 +72,13 @@ class Store:
         self._update_boot = Prepared(self._engine, UPDATE_BOOT, BOOT_STATE)
 
     @classmethod
-    def create(cls, path_or_url: str | Path, task: Task) -> "Store":
-        """Open the store, made first if there is none, and keep the Task in it."""
+    def create(
+        cls, path_or_url: str | Path, task: Task, certificate: dict[str, Any] | None = None
+    ) -> "Store":
+        """Open the store, made first if there is none; keep the Task, and its certificate's JSON.
+
+        Without a certificate the Task is uncertified, and reports say so.
+        """
         name = str(path_or_url)
         engine = open_engine(name)
         with sentences(name):
@@ -91,6 +98,10 @@ class Store:
         # Refused when it is there: the id is that of the content.
         with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
             connection.execute(TASKS.insert().values(id=task.id.hex(), file=file))
+        if certificate is not None:
+            row = CERTIFICATES.insert().values(task=task.id.hex(), content=json.dumps(certificate))
+            with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
+                connection.execute(row)
         return store
 
     def close(self) -> None:
@@ -327,6 +338,17 @@ class Store:
             except (Malformed, TaskError) as error:
                 raise UserError(f"{self.name} holds a damaged Task {task_id}: {error}") from None
         return self._tasks[task_id]
+
+    def certificate(self, task_id: str) -> dict[str, Any] | None:
+        """The JSON of this Task's certificate, or None: it is uncertified."""
+        query = sa.select(CERTIFICATES.c.content).where(CERTIFICATES.c.task == task_id)
+        with self._sentences(), self._engine.connect() as connection:
+            content = connection.scalar(query)
+        try:
+            found = None if content is None else json.loads(content)
+        except ValueError:
+            found = None
+        return found if isinstance(found, dict) else None
 
     def _sentences(self) -> AbstractContextManager[None]:
         return sentences(self.name)

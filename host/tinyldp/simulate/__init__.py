@@ -4,6 +4,7 @@ Words come from seeded generators here. They serve simulated devices alone: no d
 people is ever randomized with this package.
 """
 
+from tinyldp.callable import make_callable
 from tinyldp.simulate.fleet import simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import OracleSimulation, Simulation, StreamSimulation
@@ -17,3 +18,5 @@ __all__ = [
     "text_simulation",
     "write_picture",
 ]
+
+make_callable(__name__)
