@@ -101,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("study", type=Path, metavar="STUDY.toml")
     plan.add_argument("-o", "--output", type=Path, metavar="TASK", help="default: STUDY.task")
 
+    certify = command("certify", _certify, "What exactly does this Task give away.")
+    certify.add_argument("task", type=Path, metavar="TASK")
+    certify.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: TASK.cert.json"
+    )
+
     flash = command("flash", _flash, "Put the device package and a Task on a board, and start it.")
     flash.add_argument("task", type=Path, metavar="TASK")
     where = flash.add_mutually_exclusive_group(required=True)
