@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tinyldp.certify import certificate_path, certify, write_certificate
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import broker
@@ -46,7 +47,7 @@ from tinyldp.study import Study, load_study
 _PATIENCE = 30
 # All that a demo leaves in its output folder.
 _LEAVES = {
-    *(f"demo-{name}.{kind}" for name in STUDIES for kind in ("toml", "task")),
+    *(f"demo-{name}.{kind}" for name in STUDIES for kind in ("toml", "task", "task.cert.json")),
     *("demo.db", "demo.db-wal", "demo.db-shm", "capture", "report.html"),
     *("broker.conf", "broker.yaml", "broker.log"),
 }
@@ -55,7 +56,7 @@ _LEAVES = {
 def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dict[str, Any]:
     """Play `steps` readings through each of six devices: what arrived, and whether all held.
 
-    Leaves in `output` the studies, their Tasks, the database, a capture of all
+    Leaves in `output` the studies, their Tasks and certificates, the database, a capture of all
     that went over the links, and report.html. Raises UserError for what a person
     gave or lacks.
     """
@@ -63,8 +64,12 @@ def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dic
     loaded = [load_recording(path) for path in paths[:DEVICES]]
     folder = _fresh(output)
     written = write_studies(folder)
+    certificates: list[dict[str, Any]] = []
     for path in written:
-        plan(path)
+        planned = plan(path)
+        certificate = certify(planned.task)
+        write_certificate(certificate, certificate_path(planned.path))
+        certificates.append(certificate.to_json())
     studies = [load_study(path) for path in written]
     devices = make_devices(studies, loaded, steps)
     started = time.monotonic()
@@ -79,7 +84,7 @@ def run_demo(output: Path, recordings: Sequence[Path] | None, steps: int) -> dic
             if device.link == "serial"
         }
         wiretap = stack.enter_context(Wiretap(server.address))
-        with _Hosts(folder, studies, devices, cables, server.address) as hosts:
+        with _Hosts(folder, studies, certificates, devices, cables, server.address) as hosts:
             for device in devices:
                 cable = cables.get(f"serial-{device.number}")
                 start_device(lane, device, cable.device_end if cable else server.address)
@@ -116,6 +121,7 @@ class _Hosts(Stoppable):
         self,
         folder: Path,
         studies: list[Study],
+        certificates: list[dict[str, Any]],
         devices: list[Device],
         cables: dict[str, Cable],
         mqtt: str,
@@ -126,13 +132,13 @@ class _Hosts(Stoppable):
         self._progress = Progress(
             {d.pseudonym.hex(): -(-len(d.readings) // d.task.batch) for d in devices}
         )
-        for study in studies:
+        for study, certificate in zip(studies, certificates, strict=True):
             ports = [
                 cables[f"serial-{device.number}"].host_end
                 for device in devices
                 if device.study is study and device.link == "serial"
             ]
-            store = Store.create(folder / "demo.db", study.task())
+            store = Store.create(folder / "demo.db", study.task(), certificate)
             collector = Collector(study.task(), store, ports, mqtt, study.name)
             arguments = (collector, store)
             self._threads.append(threading.Thread(target=self._collect, args=arguments))
@@ -260,7 +266,7 @@ def text_result(result: dict[str, Any]) -> str:
         lines.append("Every stream arrived exactly as its words dictate.")
         lines.append(
             "(The devices' random words were kept to check this, so these streams protect nobody:"
-            " quality TEST. The Tasks are uncertified.)"
+            " quality TEST. Without that, their certificates say what the order gives away.)"
         )
     else:
         wrong = [str(row["number"]) for row in result["devices"] if not row["exact"]]
