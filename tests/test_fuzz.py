@@ -203,7 +203,7 @@ def test_tasks(tmp_path):
         except (Malformed, task.TaskError):
             got = None
         else:
-            got = {name: getattr(read, name) for _, name in task.FIELDS}
+            got = {name: getattr(read, name) for name in task.FIELDS}
             got = {"version": 1} | {name: n for name, n in got.items() if n is not None}
             assert read.id == data[-12:-4]
             assert task.write_file(read) == data

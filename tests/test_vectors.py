@@ -212,7 +212,7 @@ def test_task(vector):
     data = bytes.fromhex(vector["hex"])
     file = wrapped(vector)
     read = task.read_file(file)
-    for _, name in task.FIELDS:
+    for name in task.FIELDS:
         assert getattr(read, name) == vector["fields"].get(name)
     assert read.width == vector["width"]
     assert read.id.hex() == vector["id"]

@@ -61,9 +61,8 @@ class Agent:
         self._words = step_words(task)
         self._stopping = False
 
-        # Whether a report has more bytes than one, or is bytes already.
-        self._coded = task.mechanism >= OUE
-        self._wide = self._coded or task.width == 2
+        # Whether a report is bytes, or an integer of two.
+        self._wide = task.width > 1 or task.mechanism == OUE
         self._bytes = task.batch * task.width
         self._release = self._message(self._put_release)
         end = len(self._release) - TAIL
@@ -125,13 +124,13 @@ class Agent:
     def _put_wide(self, at, released):
         """Write a report that is bytes, or an integer of two; give the position after it."""
         release = self._release
-        if self._coded:
-            for i in range(len(released)):
-                release[at + i] = released[i]
-            return at + len(released)
-        release[at] = released & 255
-        release[at + 1] = released >> 8
-        return at + 2
+        if type(released) is int:
+            release[at] = released & 255
+            release[at + 1] = released >> 8
+            return at + 2
+        for i in range(len(released)):
+            release[at + i] = released[i]
+        return at + len(released)
 
     def stop(self):
         """End the segment: from now on each tick releases what is still held."""

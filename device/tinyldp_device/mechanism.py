@@ -6,9 +6,7 @@ after the last step.
 """
 
 from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH
-
-_POOL = 64
+from tinyldp_protocol.task import GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
 
 
 def make_mechanism(task, entropy):
@@ -34,13 +32,9 @@ def make_mechanism(task, entropy):
 
 def step_words(task):
     """Random words that a step takes, but for rare redraws."""
-    if task.mechanism == JITTERSORT:
-        return 2
-    if task.mechanism == OUE:
-        return task.symbols
-    return 3 if task.mechanism == OLH else 1
+    return (1, 1, 2, 1, task.symbols, 3)[task.mechanism - 1]
 
 
 def pool_words(task):
     """Size of a pool, in words, that holds a step's."""
-    return max(_POOL, step_words(task))
+    return max(64, step_words(task))

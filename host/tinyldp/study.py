@@ -169,7 +169,7 @@ class Study:
         """
         stated = self._numbers()
         planned = self.thresholds is None
-        for _, name in FIELDS:
+        for name in FIELDS:
             mine, its = stated[name], getattr(task, name)
             if mine is None and planned and name in ("window", "thresholds", "buckets"):
                 continue

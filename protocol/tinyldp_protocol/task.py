@@ -48,7 +48,6 @@ except ImportError:
 
 from tinyldp_protocol.cbor import Reader, put_array, put_int, put_map
 from tinyldp_protocol.framing import Crc32
-from tinyldp_protocol.hashing import PRIME
 
 SCALE = 1 << 24
 RANSWITCH = 1
@@ -59,30 +58,27 @@ OUE = 5
 OLH = 6
 MAX_VALUES = 235
 
+# In the order of their keys, from 1 on: 11 is unused.
 FIELDS = (
-    (1, "mechanism"),
-    (2, "window"),
-    (3, "k"),
-    (4, "w"),
-    (5, "epsilon"),
-    (6, "delta"),
-    (7, "symbols"),
-    (8, "bins"),
-    (9, "missing"),
-    (10, "thresholds"),
-    (12, "tick"),
-    (13, "batch"),
-    (14, "resend"),
-    (15, "beacon"),
-    (16, "outbox"),
-    (17, "buckets"),
+    "mechanism",
+    "window",
+    "k",
+    "w",
+    "epsilon",
+    "delta",
+    "symbols",
+    "bins",
+    "missing",
+    "thresholds",
+    "tick",
+    "batch",
+    "resend",
+    "beacon",
+    "outbox",
+    "buckets",
 )
 LISTS = ("bins", "thresholds")
 OPTIONAL = ("w", "epsilon", "delta", "bins", "missing")
-# By mechanism: the fields that do not apply to it.
-_STREAM = ("w", "buckets")
-_ORACLE = ("window", "k", "delta", "buckets")
-ABSENT = ((), _STREAM, _STREAM, _STREAM, _ORACLE, _ORACLE, ("window", "k", "delta"))
 
 
 class TaskError(ValueError):
@@ -102,9 +98,12 @@ class Task:
         if mechanism is None:
             raise TaskError("The Task lacks its mechanism.")
         _between("mechanism", mechanism, RANSWITCH, OLH)
-        for _, name in FIELDS:
+        absent = ("window", "k", "delta")
+        if mechanism <= JITTERSORT:
+            absent = ("w", "buckets")
+        for name in FIELDS:
             value = numbers.get(name)
-            if name in ABSENT[mechanism]:
+            if name in absent or (name == "buckets" and mechanism != OLH):
                 if value is not None:
                     raise TaskError("Mechanism %d has no %s." % (mechanism, name))
             elif value is None and name not in OPTIONAL:
@@ -113,11 +112,8 @@ class Task:
                 kind = "a list of integers" if name in LISTS else "an integer"
                 raise TaskError("%s must be %s." % (name, kind))
             setattr(self, name, value)
+        self.width = 1
         self.id = b""
-        if mechanism <= JITTERSORT:
-            _check_stream(self)
-        else:
-            _check_oracle(self)
         _check(self, numbers)
 
 
@@ -130,11 +126,20 @@ def _between(name, n, least, most):
 
 
 def _check(task, numbers):
+    mechanism = task.mechanism
+    jittersort = mechanism == JITTERSORT
+    widest = 1023 if jittersort else 1024
+    if mechanism == STASWITCH:
+        widest = task.k
+    # Each bound is made of numbers that were checked before it.
     for name, least, most in (
+        ("symbols", 2, 65536),
+        ("k", 2, 1024),
+        ("window", 3 if jittersort else task.k, widest),
+        ("w", 1, 1024),
+        ("buckets", 2, 4096),
         ("epsilon", 1, 0x3FFFFFFF),
         ("delta", 0, 0x3FFFFFFF),
-        ("w", 1, 1024),
-        ("missing", 0, task.symbols - 1),
         ("tick", 1, SCALE),
         ("resend", 1, 1 << 20),
         ("beacon", 1, 1 << 20),
@@ -143,77 +148,73 @@ def _check(task, numbers):
         n = numbers.get(name)
         if n is not None:
             _between(name, n, least, most)
-    _between("batch", task.batch, 1, MAX_VALUES // task.width)
-    if task.bins is not None:
-        edges = task.symbols - 1
-        if task.missing == edges and len(task.bins) != edges:
-            # The last symbol belongs to missing readings alone.
-            edges = max(1, edges - 1)
-        _between("the number of bin edges", len(task.bins), edges, edges)
-        last = None
-        for edge in task.bins:
-            _between("a bin edge", edge, -0x40000000, 0x3FFFFFFF)
-            if last is not None and edge <= last:
-                raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
-            last = edge
-
-
-def _check_stream(task):
-    _symbols(task, 65536)
-    _between("k", task.k, 2, 1024)
-    if task.mechanism == JITTERSORT:
-        _between("window", task.window, 3, 1023)
-        if task.window % 2 == 0:
-            raise TaskError("window must be odd, but is %d." % task.window)
-        _thresholds(task, task.window // 2 + 1, SCALE)
-        left = SCALE + task.thresholds[0]
-        for threshold in task.thresholds:
-            left -= 2 * threshold
-            if left < 0:
-                break
-        if left:
-            raise TaskError("The thresholds must make up exactly %d." % SCALE)
-        return
-    _between("window", task.window, task.k, task.k if task.mechanism == STASWITCH else 1024)
-    # p >= q: staying is at least as probable as each switch distance.
-    _thresholds(task, 1, SCALE // task.window)
-
-
-def _check_oracle(task):
-    # Truth is more probable than each lie.
-    if task.mechanism == GRR:
-        _symbols(task, 65536)
-        _thresholds(task, 1, (SCALE - 1) // task.symbols)
-    elif task.mechanism == OUE:
-        _symbols(task, 8 * MAX_VALUES)
-        task.width = (task.symbols + 7) // 8
-        _thresholds(task, 1, SCALE // 2 - 1)
-    else:
-        _symbols(task, PRIME)
-        _between("buckets", task.buckets, 2, 4096)
+    symbols = task.symbols
+    if symbols > 256:
+        task.width = 2
+    # Truth is more probable than each lie; a switch's staying, than each distance, or as much.
+    highest = SCALE - 1
+    if mechanism == GRR:
+        highest //= symbols
+    elif mechanism == OUE:
+        _between("symbols", symbols, 2, 8 * MAX_VALUES)
+        task.width = (symbols + 7) // 8
+        highest //= 2
+    elif mechanism == OLH:
+        # hashing.PRIME
+        _between("symbols", symbols, 2, 32749)
         task.width = 5 if task.buckets <= 256 else 6
-        _thresholds(task, 1, (SCALE - 1) // task.buckets)
-
-
-def _symbols(task, most):
-    _between("symbols", task.symbols, 2, most)
-    task.width = 1 if task.symbols <= 256 else 2
-
-
-def _thresholds(task, count, most):
+        highest //= task.buckets
+    elif not jittersort:
+        highest = SCALE // task.window
+    count = task.window // 2 + 1 if jittersort else 1
     _between("the number of thresholds", len(task.thresholds), count, count)
     for threshold in task.thresholds:
-        _between("threshold", threshold, 1, most)
+        _between("threshold", threshold, 1, highest)
+    if jittersort:
+        _check_jittersort(task)
+    _between("batch", task.batch, 1, MAX_VALUES // task.width)
+    if task.missing is not None:
+        _between("missing", task.missing, 0, symbols - 1)
+    if task.bins is not None:
+        _check_bins(task)
+
+
+def _check_jittersort(task):
+    if task.window % 2 == 0:
+        raise TaskError("window must be odd, but is %d." % task.window)
+    left = SCALE + task.thresholds[0]
+    for threshold in task.thresholds:
+        left -= 2 * threshold
+        if left < 0:
+            break
+    if left:
+        raise TaskError("The thresholds must make up exactly %d." % SCALE)
+
+
+def _check_bins(task):
+    edges = task.symbols - 1
+    if task.missing == edges and len(task.bins) != edges:
+        # The last symbol belongs to missing readings alone.
+        edges = max(1, edges - 1)
+    _between("the number of bin edges", len(task.bins), edges, edges)
+    last = None
+    for edge in task.bins:
+        _between("a bin edge", edge, -0x40000000, 0x3FFFFFFF)
+        if last is not None and edge <= last:
+            raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
+        last = edge
 
 
 def put_task(buf, pos, task):
     """Write the encoding into buf at pos, give the position after; None measures."""
     pairs = 1
-    for _, name in FIELDS:
+    for name in FIELDS:
         if getattr(task, name) is not None:
             pairs += 1
     pos = put_int(buf, put_int(buf, put_map(buf, pos, pairs), 0), 1)
-    for key, name in FIELDS:
+    key = 0
+    for name in FIELDS:
+        key += 2 if key == 10 else 1
         value = getattr(task, name)
         if value is None:
             continue
@@ -229,22 +230,24 @@ def put_task(buf, pos, task):
 
 def get_task(buf, end):
     """Read an encoding from buf[:end]: a Task, or Malformed or TaskError."""
-    names = dict(FIELDS)
     numbers = {}
     reader = Reader(buf, 0, end)
     pairs = reader.map()
     last = -1
     for i in range(pairs):
         last = reader.key(last)
+        at = last - 1 if last < 11 else last - 2
         if i == 0:
             if last != 0 or reader.int() != 1:
                 raise TaskError("This Task is of another version.")
-        elif last not in names:
+        elif last == 11 or at >= len(FIELDS):
             raise TaskError("Key %d is unknown in a Task." % last)
-        elif names[last] in LISTS:
-            numbers[names[last]] = [reader.int() for _ in range(reader.array())]
         else:
-            numbers[names[last]] = reader.int()
+            name = FIELDS[at]
+            if name in LISTS:
+                numbers[name] = [reader.int() for _ in range(reader.array())]
+            else:
+                numbers[name] = reader.int()
     reader.finish()
     task = Task(numbers)
     task.id = _id(buf, end)

@@ -8,10 +8,9 @@ GRR: int
 OUE: int
 OLH: int
 MAX_VALUES: int
-FIELDS: tuple[tuple[int, str], ...]
+FIELDS: tuple[str, ...]
 LISTS: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
-ABSENT: tuple[tuple[str, ...], ...]
 
 class TaskError(ValueError): ...
 

@@ -43,7 +43,7 @@ _LONGEST_BYTES = 64
 def specialise(modules: Iterable[ast.Module], task: Task) -> None:
     """Rewrite the modules of one program in place, until nothing changes any more."""
     modules = list(modules)
-    numbers = {name: getattr(task, name) for _, name in FIELDS}
+    numbers = {name: getattr(task, name) for name in FIELDS}
     numbers.update(width=task.width, id=task.id)
     while True:
         before = [ast.dump(module) for module in modules]
