@@ -65,6 +65,7 @@ class FakeStore:
         self.moved: dict[str, np.ndarray] = {}
         self.alarm: list[dict[str, Any]] = []
         self.rejected: dict[tuple[str, str], int] = {}
+        self.certificates: dict[str, dict[str, Any]] = {}
 
     def add(self, task: Task, n: int, **more: Any) -> str:
         boot = len(self.rows) + 1
@@ -108,6 +109,9 @@ class FakeStore:
 
     def task(self, task_id: str) -> Task:
         return self.tasks[task_id]
+
+    def certificate(self, task_id: str) -> dict[str, Any] | None:
+        return self.certificates.get(task_id)
 
     def alarms(self) -> list[dict[str, Any]]:
         return self.alarm

@@ -49,10 +49,15 @@ POSTPROCESSING = {"norm-sub": norm_sub, "simplex": simplex}
 
 def postprocess(name: str, frequencies: npt.ArrayLike) -> Floats:
     """The post-processing of this name, applied to (d,); UserError when there is none."""
+    check_name(name)
+    return POSTPROCESSING[name](frequencies)
+
+
+def check_name(name: str) -> None:
+    """Raise UserError when no post-processing has this name."""
     if name not in POSTPROCESSING:
         known = ", ".join(POSTPROCESSING)
         raise UserError(f"There is no post-processing {name!r}; there are: {known}.")
-    return POSTPROCESSING[name](frequencies)
 
 
 def _vector(frequencies: npt.ArrayLike) -> Floats:

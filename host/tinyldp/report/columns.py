@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 Row = dict[str, Any]
 _FINE = (HEALTH[None], HEALTH[RUNNING], HEALTH[ENDED])
 _NONE = "–"  # noqa: RUF001
+# Rows of an estimate's table.
+MOST_VALUES = 20
+MOST_KNOTS = 20
 
 
 def _plain(value: Any, row: Row) -> str:
@@ -61,8 +65,16 @@ def _measured(mean: float | None, row: Row) -> str:
     return "too short" if row["too_short"] else _plain(mean, row)
 
 
-def _millionths(probability: float, row: Row) -> str:
-    return f"{probability:.6f}"
+def _millionths(probability: float | None, row: Row) -> str:
+    return _NONE if probability is None else f"{probability:.6f}"
+
+
+def _share(share: float | None, row: Row) -> str:
+    return _NONE if share is None else f"{100 * share:.2f} %"
+
+
+def _deviation(variance: float, row: Row) -> str:
+    return f"{100 * math.sqrt(variance):.2f} %"
 
 
 _NAME = Column("name", "Name", "name")
@@ -110,6 +122,24 @@ REJECTIONS = [
     Column("count", "Messages", "messages", True),
 ]
 
+_VALUE = [Column("value", "Value", "value", True)]
+_STANDS_FOR = [Column("name", "Stands for", "stands for")]
+_FREQUENCIES = [
+    Column("frequency", "Estimate, raw", "estimate", True, show=_share),
+    Column("variance", "Standard deviation", "s.d.", True, show=_deviation),
+    Column("low", "At least", "at least", True, show=_share),
+    Column("high", "At most", "at most", True, show=_share),
+    Column("support", "Reports for it", "reports", True),
+]
+CURVE = [
+    Column("step", "Step", "step", True),
+    Column("mean", "Mean, estimated", "estimate", True),
+    Column("deviation", "Standard deviation", "s.d.", True),
+    Column("low", "At least", "at least", True),
+    Column("high", "At most", "at most", True),
+    Column("released", "Released mean", "released", True),
+]
+
 STREAMS_LEGEND = (
     "Counts are of frames. Sent: made by the device, by its last status, which may lag; ≥ while"
     " it has not ended. Lost: will never come. Duplicate: came again, not counted again."
@@ -131,3 +161,70 @@ REJECTIONS_LEGEND = (
 def stream_columns(rows: list[Row]) -> list[Column]:
     """The columns for streams; their names come first where report_data was given any."""
     return [_NAME, *_STREAMS] if any("name" in row for row in rows) else _STREAMS
+
+
+def frequency_columns(table: Row) -> list[Column]:
+    """The columns of one Task's frequencies: what its values stand for if that is known."""
+    columns = _VALUE + _STANDS_FOR * (table["values"][0]["name"] is not None) + _FREQUENCIES
+    if table["postprocessing"] is not None:
+        name = table["postprocessing"]
+        columns = [*columns, Column("postprocessed", f"After {name}", name, True, show=_share)]
+    return columns
+
+
+def frequency_rows(table: Row) -> list[Row]:
+    """The rows that are shown: all, or the most frequent by the estimate, by value."""
+    values = sorted(table["values"], key=lambda row: -row["frequency"])[:MOST_VALUES]
+    return sorted(values, key=lambda row: row["value"])
+
+
+def frequency_legend(table: Row) -> str:
+    """What the frequencies of one Task are about."""
+    said = (
+        f"Shares among {table['reports']:,} reports that came, of {table['devices']:,} devices."
+        " Raw: unbiased, and so sometimes below 0 or above 1. At least, at most: each interval"
+        f" alone holds the true share with {100 * table['confidence']:g} %."
+    )
+    if table["postprocessing"] is not None:
+        said += f" After {table['postprocessing']}: biased, and the intervals are not its own."
+    if len(table["values"]) > MOST_VALUES:
+        said += (
+            f" Shown are the {MOST_VALUES} most frequent by the estimate, of"
+            f" {len(table['values']):,}: such a choice favours those that noise made larger."
+        )
+    return " ".join([said, *table["left_out"]])
+
+
+def curve_rows(table: Row) -> list[Row]:
+    """Some of the curve's knots, evenly spread over its steps."""
+    number = len(table["steps"])
+    chosen = range(0, number, max(1, -(-number // MOST_KNOTS)))
+    rows = []
+    for i in chosen:
+        step = round(table["steps"][i])
+        rows.append(
+            {
+                "step": step,
+                "mean": table["means"][i],
+                "deviation": math.sqrt(table["variances"][i]),
+                "low": table["low"][i],
+                "high": table["high"][i],
+                "released": table["released"][step],
+            }
+        )
+    return rows
+
+
+def curve_legend(table: Row) -> str:
+    """What the curve of one Task is about."""
+    knots = (
+        ""
+        if table["every"] == 1
+        else (f" The curve is taken as straight between knots {table['every']:.1f} steps apart.")
+    )
+    return (
+        f"Mean symbol of what came in, over {table['devices']:,} devices by the step of their"
+        f" segments, with the shuffling undone by its exact law.{knots} Each interval alone holds"
+        f" the mean with {100 * table['confidence']:g} %, for many devices; its noise is"
+        f" {table['noise']:.3g} times that of a released mean."
+    )

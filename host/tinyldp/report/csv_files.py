@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinyldp.errors import UserError
+from tinyldp.report.data import is_stream
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
@@ -20,7 +21,8 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     and is left out.
 
     The columns are step (0-based, in the order of release) and symbol (empty when
-    its frame is lost or not here yet). The folder is made if there is none.
+    its frame is lost or not here yet); of oracles, step and report: GRR's value, of
+    OUE and OLH the bytes in hexadecimal. The folder is made if there is none.
     Raises UserError when it cannot be written.
     """
     folder = Path(folder)
@@ -40,8 +42,12 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 continue
             with path.open("w", encoding="ascii", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(("step", "symbol"))
-                pairs = zip(symbols.tolist(), present.tolist(), strict=True)
+                oracle = not is_stream(store.task(stream.task_id))
+                writer.writerow(("step", "report" if oracle else "symbol"))
+                said = (
+                    [bytes(row).hex() for row in symbols] if symbols.ndim > 1 else symbols.tolist()
+                )
+                pairs = zip(said, present.tolist(), strict=True)
                 writer.writerows((i, n if here else "") for i, (n, here) in enumerate(pairs))
             paths.append(path)
     except OSError as error:

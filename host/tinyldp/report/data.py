@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.laws import displacement_law, why_no_law
+from tinyldp.report.estimates import frequency_tables, mean_curves
+from tinyldp.report.symbols import clean
+from tinyldp.study import TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
     ENDED,
@@ -20,15 +25,13 @@ from tinyldp_protocol.messages import (
     RUNNING,
     TEST,
 )
-from tinyldp_protocol.task import RANSWITCH, SCALE, STASWITCH, Task
+from tinyldp_protocol.task import JITTERSORT, SCALE, Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.records import Stream
     from tinyldp.collect.store import Store
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-
-MECHANISMS = {RANSWITCH: "RanSwitch", STASWITCH: "StaSwitch"}
 HEALTH = {
     None: "unknown",
     RUNNING: "running",
@@ -38,24 +41,33 @@ HEALTH = {
 }
 QUALITY = {TEST: "test", OS: "OS", HARDWARE: "hardware"}
 UNCERTIFIED = "uncertified"
-PROTECTION = (
+SHUFFLED = (
     "Each device released all of its values, in a locally shuffled order. That hides when a"
     " value occurred, within some steps. It does not hide which values occurred, nor how often:"
     " whoever receives a stream may know both."
+)
+RANDOMIZED = (
+    "Each report was randomized on its device before it was sent. One report says little about"
+    " a value, and each further report of the same device says a little more."
+)
+CERTIFIED = "Each Task has a certificate, which states exactly what its devices give away at most."
+NO_CERTIFICATE = (
+    "Tasks marked “uncertified” have no certificate: nothing here states how much they hide."
 )
 # Windows of which a stream must have so many for its displacements to be measured: the law
 # does not hold near the ends, of which two windows each are left out.
 MEASURABLE = 8
 _ENDS = 2
-NO_CERTIFICATE = (
-    "These Tasks have no certificate yet (uncertified): nothing here states how much is hidden."
-)
 
 
 def report_data(
     store: Store,
     displacements: Arrays | None = None,
     names: Mapping[str, str] | None = None,
+    *,
+    postprocess: str | None = None,
+    curve: int | None = None,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """Everything that a report's tables say, made of dict, list, str, int, float and None.
 
@@ -65,6 +77,14 @@ def report_data(
     A mean displacement is E|displacement| in steps, and None when the stream is
     too short to measure it. "sent" counts frames that the device made, by its own
     last status; until it has ended ("sent_so_far"), at least those known here.
+
+    Where a Task was collected without a certificate, every table says "uncertified".
+    Frequencies are estimated for each oracle's Task (estimates.frequency_tables): raw,
+    and beside that as `postprocess` makes them, if it is named ("norm-sub", "simplex").
+    curve: for each stream mechanism's Task, estimate the mean curve with knots that many
+    steps apart, 0 for the least distance that keeps its noise down (estimates.mean_curves);
+    None: do not. confidence: of all intervals.
+    Raises UserError for an unknown name of a post-processing.
     """
     streams = store.streams()
     if names is not None:
@@ -72,22 +92,39 @@ def report_data(
         streams.sort(key=lambda stream: places.get(stream.pseudonym, len(places)))
     boots = Counter(stream.pseudonym for stream in streams)
     tasks = {stream.task_id: store.task(stream.task_id) for stream in streams}
+    said = {task_id: certificate_said(store.certificate(task_id)) for task_id in tasks}
     rows = []
     for stream in streams:
         # With several boots it is unknown which of them was measured.
         known = displacements if boots[stream.pseudonym] == 1 else None
         moved = None if known is None else known.get(stream.pseudonym)
         row = _stream(stream, tasks[stream.task_id], moved)
+        row["certificate"] = said[stream.task_id]
         if names is not None:
             name = names.get(stream.pseudonym)
             row["name"] = None if name is None else clean(name)
         rows.append(row)
+    uncertified = not said or UNCERTIFIED in said.values()
     return {
-        "protection": PROTECTION,
-        "certificate": NO_CERTIFICATE,
+        "protection": _protection(tasks.values()),
+        "certificate": NO_CERTIFICATE if uncertified else CERTIFIED,
+        "uncertified": uncertified,
         "warnings": _warnings(rows),
+        "estimates": [
+            {**table, "certificate": said[table["task"]]}
+            for table in frequency_tables(store, streams, tasks, postprocess, confidence)
+        ],
+        "curves": []
+        if curve is None
+        else [
+            {**table, "certificate": said[table["task"]]}
+            for table in mean_curves(store, streams, tasks, curve, confidence)
+        ],
         "streams": rows,
-        "tasks": [_task(task_id, task) for task_id, task in tasks.items()],
+        "tasks": [
+            {**_task(task_id, task), "certificate": said[task_id]}
+            for task_id, task in tasks.items()
+        ],
         "alarms": [
             {"name": clean(a["name"]), "detail": clean(a["detail"]), "at": _time(a["at"])}
             for a in store.alarms()
@@ -108,9 +145,17 @@ def settled(moved: npt.NDArray[Any], window: int) -> npt.NDArray[Any] | None:
     return moved[edge:-edge] if len(moved) >= MEASURABLE * window else None
 
 
-def clean(text: object) -> str:
-    """Text in which no character acts on a terminal or breaks a page."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+def certificate_said(certificate: Mapping[str, Any] | None) -> str:
+    """What a certificate states, in a few characters; that there is none, otherwise."""
+    epsilon, delta = ((certificate or {}).get(name) for name in ("epsilon", "delta"))
+    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float):
+        # There is none, or a store from elsewhere holds something else in its place.
+        return UNCERTIFIED
+    return f"ε {_rounded_up(epsilon)}" + (f", δ {_rounded_up(delta)}" if delta else "")
+
+
+def _rounded_up(x: float) -> str:
+    return f"{Context(prec=4, rounding=ROUND_CEILING).plus(Decimal(x)):g}"
 
 
 def counted(n: int, noun: str) -> str:
@@ -119,7 +164,17 @@ def counted(n: int, noun: str) -> str:
 
 
 def mechanism_name(task: Task) -> str:
-    return MECHANISMS[task.mechanism]
+    return TITLES[task.mechanism]
+
+
+def is_stream(task: Task) -> bool:
+    """Whether it releases the values themselves, in another order."""
+    return task.mechanism <= JITTERSORT
+
+
+def _protection(tasks: Iterable[Task]) -> str:
+    kinds = {is_stream(task) for task in tasks} or {True}
+    return " ".join([SHUFFLED] * (True in kinds) + [RANDOMIZED] * (False in kinds))
 
 
 def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[str, Any]:
@@ -139,7 +194,6 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         "link": clean(stream.link),
         "software": clean(stream.software),
         "task": clean(stream.task_id),
-        "certificate": UNCERTIFIED,
         "mechanism": mechanism_name(task),
         "k": task.k,
         "window": task.window,
@@ -161,16 +215,18 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
 
 
 def _task(task_id: str, task: Task) -> dict[str, Any]:
-    threshold = task.thresholds[0]
+    # Of one switch distance, and of none; the other mechanisms have other chances.
+    chance = task.thresholds[0] if task.mechanism < JITTERSORT else None
     return {
         "task": clean(task_id),
-        "certificate": UNCERTIFIED,
         "mechanism": mechanism_name(task),
         "k": task.k,
         "window": task.window,
-        "threshold": threshold,
-        "q": threshold / SCALE,
-        "p": (SCALE - (task.window - 1) * threshold) / SCALE,
+        "thresholds": list(task.thresholds),
+        "buckets": task.buckets,
+        "w": task.w,
+        "q": None if chance is None else chance / SCALE,
+        "p": None if chance is None else (SCALE - (task.window - 1) * chance) / SCALE,
         "symbols": task.symbols,
         "bins": task.bins,
         "missing": task.missing,

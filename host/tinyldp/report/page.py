@@ -10,15 +10,36 @@ from typing import TYPE_CHECKING, Any
 from tinyldp.errors import UserError
 from tinyldp.report.columns import (
     ALARMS,
+    CURVE,
     REJECTIONS,
     REJECTIONS_LEGEND,
     STREAMS_LEGEND,
     TASKS,
     Column,
+    curve_legend,
+    curve_rows,
+    frequency_columns,
+    frequency_legend,
+    frequency_rows,
     stream_columns,
 )
-from tinyldp.report.data import MEASURABLE, UNCERTIFIED, Arrays, clean, counted, report_data
-from tinyldp.report.pictures import law_picture, mean_steps, series_picture
+from tinyldp.report.data import (
+    MEASURABLE,
+    UNCERTIFIED,
+    Arrays,
+    counted,
+    is_stream,
+    report_data,
+)
+from tinyldp.report.pictures import (
+    curve_picture,
+    frequency_picture,
+    law_picture,
+    mean_steps,
+    over_time_picture,
+    series_picture,
+)
+from tinyldp.report.symbols import clean
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
@@ -28,6 +49,9 @@ AVERAGES = (
     "Averages over many more steps than the window ({window}) survive by design: the values"
     " themselves are released, shuffled only over about one window."
 )
+NO_CERTIFICATE_YET = f"{UNCERTIFIED}: no certificate"
+_SHARES = "Dots: raw estimates; lines: the interval that holds each true share."
+_BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
 
@@ -112,6 +136,7 @@ def _page(
     store: Store, data: dict[str, Any], originals: Arrays, displacements: Arrays, title: str
 ) -> str:
     streams = data["streams"]
+    tag = NO_CERTIFICATE_YET if data["uncertified"] else ""
     warnings = "".join(
         f'<div class="card warning" role="alert"><p>Warning: {escape(text)}</p></div>'
         for text in data["warnings"]
@@ -122,29 +147,33 @@ def _page(
         f"{escape(data['protection'])} {escape(data['certificate'])}</p></div>",
         warnings,
         _numbers(data),
+        *_estimates(store, data),
         "<h2>Streams</h2>",
         _table(
             stream_columns(streams),
             streams,
             f"One row for each boot of a device. {STREAMS_LEGEND}",
+            tag,
             "No device has been heard.",
         ),
         "<h2>Alarms</h2>",
-        _table(ALARMS, data["alarms"], "What points to a fault or an attack.", "No alarms."),
+        _table(ALARMS, data["alarms"], "What points to a fault or an attack.", tag, "No alarms."),
         "<h2>Rejected messages</h2>",
-        _table(REJECTIONS, data["rejections"], REJECTIONS_LEGEND, "Nothing was rejected."),
+        _table(REJECTIONS, data["rejections"], REJECTIONS_LEGEND, tag, "Nothing was rejected."),
         "<h2>Tasks</h2>",
-        _table(TASKS, data["tasks"], "What the devices execute.", "No Tasks."),
+        _table(TASKS, data["tasks"], "What the devices execute.", tag, "No Tasks."),
     ]
-    if streams:
+    # An oracle's single reports are mostly noise: only their estimates are drawn.
+    drawn = [stream for stream in streams if is_stream(store.task(stream["task"]))]
+    if drawn:
         parts.append("<h2>Stream by stream</h2>")
-    parts += _sections(store, streams, originals, displacements)
+    parts += _sections(store, drawn, originals, displacements)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(clean(title))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by tinyldp. Pictures are drawn from the released symbols.</footer>\n"
+        + "\n<footer>Made by tinyldp. Pictures are drawn from what the devices released.</footer>\n"
         "</main>\n</body>\n</html>\n"
     )
 
@@ -166,7 +195,61 @@ def _numbers(data: dict[str, Any]) -> str:
     return f'<dl class="numbers">{items}</dl>'
 
 
-def _table(columns: list[Column], rows: list[dict[str, Any]], caption: str, empty: str) -> str:
+def _estimates(store: Store, data: dict[str, Any]) -> list[str]:
+    """What the reports say, Task by Task: first as numbers, then as pictures."""
+    parts = ["<h2>Estimates</h2>"] if data["estimates"] or data["curves"] else []
+    for number, table in enumerate(data["estimates"]):
+        task = store.task(table["task"])
+        if table["problem"] is None:
+            body = [
+                _table(
+                    frequency_columns(table),
+                    frequency_rows(table),
+                    frequency_legend(table),
+                    _tag(table),
+                ),
+                _figure(frequency_picture(f"f{number}", task, table), _SHARES),
+                _figure(over_time_picture(f"t{number}", task, table), _BANDS),
+            ]
+        else:
+            body = [_problem(table)]
+        parts += _estimate("Frequencies", table, body)
+    for number, table in enumerate(data["curves"]):
+        task = store.task(table["task"])
+        if table["problem"] is None:
+            body = [
+                _figure(curve_picture(f"c{number}", task, table), ""),
+                _table(CURVE, curve_rows(table), curve_legend(table), _tag(table)),
+            ]
+        else:
+            body = [_problem(table)]
+        parts += _estimate("Mean curve", table, body)
+    return parts
+
+
+def _estimate(title: str, table: dict[str, Any], body: list[str]) -> list[str]:
+    head = f"{title}, {table['mechanism']}"
+    return [
+        '<section class="card">',
+        f"<h3>{escape(head)} <code>{escape(table['task'])}</code></h3>",
+        *body,
+        "</section>",
+    ]
+
+
+def _tag(table: dict[str, Any]) -> str:
+    certificate = table["certificate"]
+    return NO_CERTIFICATE_YET if certificate == UNCERTIFIED else f"certified: {certificate}"
+
+
+def _problem(table: dict[str, Any]) -> str:
+    said = " ".join([table["problem"], *table.get("left_out", [])])
+    return f'<p>{escape(said)} <span class="tag">{escape(_tag(table))}</span></p>'
+
+
+def _table(
+    columns: list[Column], rows: list[dict[str, Any]], caption: str, tag: str, empty: str = ""
+) -> str:
     if not rows:
         return f'<p class="quiet">{escape(empty)}</p>'
     head = "".join(
@@ -176,10 +259,10 @@ def _table(columns: list[Column], rows: list[dict[str, Any]], caption: str, empt
         "<tr>" + "".join(_cell(column, row, i == 0) for i, column in enumerate(columns)) + "</tr>\n"
         for row in rows
     )
+    mark = f' <span class="tag">{escape(tag)}</span>' if tag else ""
     return (
         '<div class="scroll" tabindex="0"><table>'
-        f"<caption><div>{escape(caption)}"
-        f' <span class="tag">{UNCERTIFIED}: no certificate yet</span></div>'
+        f"<caption><div>{escape(caption)}{mark}</div>"
         f"</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
     )
 

@@ -38,6 +38,10 @@ ZOOM = 200
 _POINTS = 700
 # Symbols that get a tick of their own; of more, every second, third...
 _TICKS = 9
+# Values that get a mark of their own, and of those, a name.
+_VALUES = 64
+_NAMED = 12
+_INTERVAL = ("frequency", "low", "high")
 # Share of a law that its picture may leave out on the right.
 _UNSEEN = 0.005
 
@@ -163,6 +167,95 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
             )
         shown = f"Distribution of the displacement, from {first} to {last} steps."
         return _svg(figure, key, shown)
+
+
+def frequency_picture(key: str, task: Task, table: dict[str, Any]) -> str:
+    """The frequencies with their intervals; table: one of estimates.frequency_tables."""
+    rows = sorted(table["values"], key=lambda row: -row["frequency"])[:_VALUES]
+    rows.sort(key=lambda row: row["value"])
+    places = np.arange(len(rows))
+    raw, low, high = (np.array([row[name] for row in rows]) for name in _INTERVAL)
+    with drawing((9.6, 3.0)) as figure:
+        axis = figure.subplots()
+        # The raw estimate may lie outside 0..1, where no share does.
+        axis.vlines(places, low, high, color=BARS, lw=5, label="interval")
+        axis.plot(places, raw, "o", ms=4, color=RELEASED, label="estimate, raw")
+        if table["postprocessing"] is not None:
+            after = [row["postprocessed"] for row in rows]
+            label = f"after {table['postprocessing']}"
+            axis.plot(places + 0.25, after, "x", ms=5, color=ORIGINAL, label=label)
+        axis.axhline(0, color=QUIET, lw=0.8, zorder=0)
+        every = -(-len(rows) // _NAMED)
+        names = [_value_name(task, row["value"]) for row in rows]
+        axis.set_xticks(places[::every], names[::every])
+        axis.set_xlim(-0.8, len(rows) - 0.2)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        shown = "" if len(rows) == len(table["values"]) else f" of the {len(rows)} most frequent"
+        axis.set_title(f"Shares{shown}" if shown else "Shares of the values")
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        return _svg(figure, key, f"Estimated shares of {len(rows)} values with their intervals.")
+
+
+def over_time_picture(key: str, task: Task, table: dict[str, Any]) -> str:
+    """The followed values' frequencies over the steps, each in the band of its intervals."""
+    pieces = [piece for piece in table["over_time"]["pieces"] if piece["reports"]]
+    middle = np.array([(piece["first"] + piece["last"]) / 2 for piece in pieces])
+    with drawing((9.6, 3.2)) as figure:
+        import matplotlib
+
+        axis = figure.subplots()
+        colors = matplotlib.colormaps["tab10"]
+        for i, value in enumerate(table["over_time"]["followed"]):
+            lines = ("frequencies", "low", "high")
+            raw, low, high = (np.array([piece[name][i] for piece in pieces]) for name in lines)
+            color = colors(i)
+            axis.fill_between(middle, low, high, color=color, alpha=0.12, lw=0)
+            label = _value_name(task, value)
+            axis.plot(
+                middle, raw, "-" if len(pieces) > 1 else "o", color=color, lw=1.2, label=label
+            )
+        axis.axhline(0, color=QUIET, lw=0.8, zorder=0)
+        axis.set_title("Shares over time")
+        axis.set_xlabel("step")
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        return _svg(figure, key, f"Estimated shares over time, in {len(pieces)} pieces.")
+
+
+def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
+    """The mean curve in the band of its intervals, and the released means."""
+    released = np.array([np.nan if x is None else x for x in table["released"]])
+    size = mean_steps(len(released))
+    starts = np.arange(0, len(released), size)
+    known = ~np.isnan(released)
+    total = np.add.reduceat(np.where(known, released, 0), starts)
+    number = np.add.reduceat(known.astype(float), starts)
+    with drawing((9.6, 3.2)) as figure:
+        axis = figure.subplots()
+        with np.errstate(invalid="ignore"):
+            means = total / np.where(number > 0, number, np.nan)
+        axis.plot(starts + (size - 1) / 2, means, color=BARS, lw=1, label="released mean")
+        axis.fill_between(
+            table["steps"], table["low"], table["high"], color=RELEASED, alpha=0.2, lw=0,
+            label="interval",
+        )  # fmt: skip
+        axis.plot(table["steps"], table["means"], color=RELEASED, lw=1.4, label="estimated mean")
+        axis.set_title(f"Mean over {table['devices']:,} devices of what came in")
+        if task.bins is not None:
+            _name_symbols(axis, task)
+        axis.set_xlabel("step")
+        axis.set_ylabel("mean value")
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        return _svg(figure, key, f"Estimated mean curve over {len(released):,} steps.")
+
+
+def _value_name(task: Task, value: int) -> str:
+    return f"{value:,}" if task.bins is None else symbol_name(task, value)
 
 
 def _overview(

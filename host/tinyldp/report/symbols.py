@@ -1,4 +1,4 @@
-"""What the symbols of a Task with bins stand for, as people write it."""
+"""Texts as people may see them: what symbols stand for, and what comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def symbol_name(task: Task, symbol: int) -> str:
         name = f"{low:,}" if low == high else f"{low:,}{to}{high:,}"
     shared = missing_alone(task) is None and symbol == (task.missing or 0)
     return f"{name} or missing" if shared else name
+
+
+def clean(text: object) -> str:
+    """Text in which no character acts on a terminal or breaks a page."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))

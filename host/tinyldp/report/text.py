@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 from rich import box
@@ -14,12 +15,18 @@ from rich.text import Text
 
 from tinyldp.report.columns import (
     ALARMS,
+    CURVE,
     REJECTIONS,
     REJECTIONS_LEGEND,
     STREAMS_LEGEND_SHORT,
     TASKS,
     Column,
     Row,
+    curve_legend,
+    curve_rows,
+    frequency_columns,
+    frequency_legend,
+    frequency_rows,
     stream_columns,
 )
 from tinyldp.report.data import UNCERTIFIED
@@ -45,21 +52,44 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
         console.print(Text(f"WARNING  {warning}\n", style="bold red"))
     console.print(Text(data["protection"]))
     console.print(Text(data["certificate"] + "\n"))
+    mark = f" ({UNCERTIFIED})" if data["uncertified"] else ""
+    for table in data["estimates"]:
+        _print_estimate(
+            console, "Frequencies", table, frequency_columns, frequency_rows, frequency_legend
+        )
+    for table in data["curves"]:
+        _print_estimate(console, "Mean curve", table, lambda _: CURVE, curve_rows, curve_legend)
     streams = data["streams"]
     if streams:
-        _print(console, "Streams", stream_columns(streams), streams, STREAMS_LEGEND_SHORT)
-        _print(console, "Tasks", TASKS, data["tasks"])
+        _print(console, f"Streams{mark}", stream_columns(streams), streams, STREAMS_LEGEND_SHORT)
+        _print(console, f"Tasks{mark}", TASKS, data["tasks"])
     else:
         console.print(Text("No device has been heard."))
     if data["alarms"]:
-        _print(console, "Alarms", ALARMS, data["alarms"], style="bold red")
+        _print(console, f"Alarms{mark}", ALARMS, data["alarms"], style="bold red")
     else:
         console.print(Text("No alarms."))
     if data["rejections"]:
-        _print(console, "Rejected", REJECTIONS, data["rejections"], REJECTIONS_LEGEND)
+        _print(console, f"Rejected{mark}", REJECTIONS, data["rejections"], REJECTIONS_LEGEND)
     else:
         console.print(Text("Nothing was rejected."))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines()) + "\n"
+
+
+def _print_estimate(
+    console: Console,
+    title: str,
+    table: dict[str, Any],
+    columns: Callable[[Row], list[Column]],
+    rows: Callable[[Row], list[Row]],
+    legend: Callable[[Row], str],
+) -> None:
+    title = f"{title} of Task {table['task']}, {table['mechanism']} ({table['certificate']})"
+    if table["problem"] is None:
+        _print(console, title, columns(table), rows(table), legend(table))
+    else:
+        console.print(Text(title, style="bold"))
+        console.print(Text(" ".join([table["problem"], *table.get("left_out", [])]) + "\n"))
 
 
 def _print(
@@ -70,7 +100,7 @@ def _print(
     legend: str = "",
     style: str = "none",
 ) -> None:
-    console.print(Text(f"{title} ({UNCERTIFIED})", style="bold"))
+    console.print(Text(title, style="bold"))
     if _least_width(columns, rows) <= console.width:
         console.print(_table(columns, rows, style))
     else:
