@@ -201,12 +201,6 @@ def test_simulated_means_and_variances(task: Task) -> None:
         assert not ((total * factor > lowest) & (total * factor < highest)).all()
 
 
-def test_olh_is_biased_if_collisions_are_taken_as_one_in_g() -> None:
-    """4096 buckets of 7 or 8 residues: the exact collision chance is 0.1 % above 1/g."""
-    assert float(collision_chance(4096) * 4096) == pytest.approx(1.00004, abs=4e-5)
-    assert collision_chance(4096) != Fraction(1, 4096)
-
-
 def covered(task: Task, truth: float, n: int, spread: float = 1.0) -> tuple[int, float]:
     """(seeds of 1,000 whose interval covers, widest interval over its normal one).
 

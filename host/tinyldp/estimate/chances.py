@@ -1,4 +1,4 @@
-"""With which probability a report supports a value: the two integers' worth of truth.
+"""With which probability a report supports a value, from the Task's integers.
 
 A report supports the values that it speaks for: GRR the one it names, OUE those
 whose bits are set, OLH those that its hash sends to its bucket.
