@@ -12,19 +12,20 @@ import numpy as np
 
 from tinyldp.audit import oracles, promises
 from tinyldp.audit.intervals import delta_at_least, epsilon_at_least
-from tinyldp.audit.pairs import Pair, oracle_pair, stream_pairs
+from tinyldp.audit.pairs import every_value, oracle_pair, stream_pairs
 from tinyldp.audit.promises import Promise
 from tinyldp.audit.streams import lower_bounds, places
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
-from tinyldp_protocol.task import GRR, OLH, OUE, STASWITCH, Task
+from tinyldp_protocol.task import GRR, OLH, OUE, Task
 
 CONFIDENCE = 1 - 1e-6
 # Values that a device releases in an audit of which the size is not given.
 _VALUES = 4_000_000
 _REPORTS = 1_000_000
-_ROUNDS = 100
+# Most segments of an oracle's audit: each input begins one so often.
+_ROUNDS = 1000
 _FEWEST = 100
 
 
@@ -95,17 +96,18 @@ def audit(
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
     if task.mechanism in (GRR, OUE, OLH):
-        pairs, transcripts, rounds = _play_oracle(task, lane, segments, progress)
-        findings, kept = _oracle(task, pairs[0], transcripts, *point, confidence)
-        rounds *= pairs[0].first.times
+        segments, findings, transcripts, kept = _oracle(
+            task, lane, segments, *point, confidence, progress
+        )
     else:
-        pairs, transcripts, rounds = _play_streams(task, lane, segments, progress)
-        findings, kept = _streams(task, pairs, transcripts, *point, confidence)
+        segments, findings, transcripts, kept = _streams(
+            task, lane, segments, *point, confidence, progress
+        )
     return Audit(
         task_id=task.id.hex(),
         mechanism=certificate.mechanism,
         lane=lane,
-        segments=rounds,
+        segments=segments,
         confidence=confidence,
         epsilon=point[0],
         delta=point[1],
@@ -121,71 +123,66 @@ def audit(
     )
 
 
-def _play_streams(
-    task: Task, lane: str, rounds: int | None, progress: Callable[[int, int], None] | None
-) -> tuple[list[Pair], Transcripts, int]:
-    pairs = stream_pairs(task)
-    series = [one for pair in pairs for one in (pair.first, pair.second)]
-    rounds = rounds or max(_FEWEST, _VALUES // sum(one.steps for one in series))
-    return pairs, play(task, lane, series, rounds, progress), rounds
+# Segments of each input, bounds, transcripts, promises.
+_Result = tuple[int, list[Finding], Transcripts, list[Promise]]
 
 
 def _streams(
     task: Task,
-    pairs: list[Pair],
-    transcripts: Transcripts,
+    lane: str,
+    rounds: int | None,
     epsilon: float,
     delta: float,
     confidence: float,
-) -> tuple[list[Finding], list[Promise]]:
+    progress: Callable[[int, int], None] | None,
+) -> _Result:
+    pairs = stream_pairs(task)
+    series = [one for pair in pairs for one in (pair.first, pair.second)]
+    rounds = rounds or max(_FEWEST, _VALUES // sum(one.steps for one in series))
+    transcripts = play(task, lane, series, rounds, progress)
     # Every pair is tried both ways round.
     each = 1 - (1 - confidence) / (2 * len(pairs))
     findings: list[Finding] = []
     kept: list[Promise] = []
     for number, pair in enumerate(pairs):
         released = [values.astype(np.int64) for values in transcripts.values[2 * number :][:2]]
-        kept += [
-            promises.same_values(task, series, values)
-            for series, values in zip((pair.first, pair.second), released, strict=True)
-        ]
-        first, second = (places(pair, values) for values in released)
-        n = min(len(first), len(second))
-        both = [(first[:n], second[:n]), (second[:n], first[:n])]
+        n = min(len(values) for values in released)
+        kept += promises.of_stream(task, pair, released[0], released[1])
+        first, second = (places(pair, values[:n]) for values in released)
+        both = [(first, second), (second, first)]
         found = [lower_bounds(one, other, epsilon, delta, each) for one, other in both]
         findings.append(Finding(pair.where, max(e for e, _ in found), max(d for _, d in found)))
-        kept.append(promises.stream_law(task, pair, first))
-        if task.mechanism == STASWITCH:
-            kept.append(promises.never_later(task, pair, first))
-    return findings, kept
-
-
-def _play_oracle(
-    task: Task, lane: str, reports: int | None, progress: Callable[[int, int], None] | None
-) -> tuple[list[Pair], Transcripts, int]:
-    pair = oracle_pair(task, max(1, (reports or _REPORTS) // _ROUNDS))
-    return [pair], play(task, lane, [pair.first, pair.second], _ROUNDS, progress), _ROUNDS
+    return rounds, findings, transcripts, kept
 
 
 def _oracle(
     task: Task,
-    pair: Pair,
-    transcripts: Transcripts,
+    lane: str,
+    reports: int | None,
     epsilon: float,
     delta: float,
     confidence: float,
-) -> tuple[list[Finding], list[Promise]]:
+    progress: Callable[[int, int], None] | None,
+) -> _Result:
+    if reports is None:
+        # OUE takes a word for each symbol.
+        reports = _REPORTS * 16 // max(16, task.symbols if task.mechanism == OUE else 1)
+    rounds = min(_ROUNDS, reports // 10)
+    times = reports // rounds
+    pair = oracle_pair(task, times)
+    every, symbols = every_value(task, times)
+    transcripts = play(task, lane, [pair.first, pair.second, every], rounds, progress)
+    own, all_values = transcripts.values[:2], transcripts.values[2]
+    kept = promises.of_oracle(task, list(zip(pair.values, own, strict=True)), (symbols, all_values))
     each = 1 - (1 - confidence) / 2
-    reports = [values.reshape(-1, *values.shape[2:]) for values in transcripts.values]
-    kept = [
-        promises.oracle_law(task, own, value)
-        for own, value in zip(reports, pair.values, strict=True)
-    ]
+    flat = [values.reshape(-1, *values.shape[2:]) for values in own]
     bounds = []
     for one, other in ((0, 1), (1, 0)):
         value, less = pair.values[one], pair.values[other]
-        hits = int(oracles.telling(task, reports[one], value, less).sum())
-        other_hits = int(oracles.telling(task, reports[other], value, less).sum())
-        counts = (hits, len(reports[one]), other_hits, len(reports[other]))
+        hits, other_hits = (
+            int(oracles.telling(task, flat[side], value, less).sum()) for side in (one, other)
+        )
+        counts = (hits, len(flat[one]), other_hits, len(flat[other]))
         bounds.append(
             (
                 float(epsilon_at_least(*counts, delta, each)),
@@ -193,7 +190,7 @@ def _oracle(
             )
         )
     finding = Finding(pair.where, max(e for e, _ in bounds), max(d for _, d in bounds))
-    return [finding], kept
+    return rounds * times, [finding], transcripts, kept
 
 
 def text_audit(result: Audit) -> str:

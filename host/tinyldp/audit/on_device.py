@@ -2,7 +2,7 @@
 
 What is printed is what a serial line would have carried: the agent's own frames. Its
 host acknowledges each as soon as it was sent. A line of INPUTS is `TIMES READING ...`:
-the readings, so many times over.
+the readings, so many times over, - for one that is missing.
 """
 
 import sys
@@ -47,7 +47,7 @@ def main(path, inputs, rounds):
     with open(path, "rb") as file:
         task = read_file(file.read())
     with open(inputs) as file:
-        lines = [[int(word) for word in line.split()] for line in file]
+        lines = [[None if word == "-" else int(word) for word in line.split()] for line in file]
     entropy = Entropy(Urandom(), _WORDS)
     for _ in range(rounds):
         for line in lines:

@@ -1,9 +1,9 @@
 """Neighbouring inputs on which a mechanism gives away most, as readings for a device.
 
 A stream's two series differ by exchanging two values k-1 steps apart (the farthest that
-the certificate covers), at the start, inside and at the end of a segment; all other
-values are one filler, so that both can be followed in what is released. An oracle's
-differ in the one value.
+the certificate covers), at the start, inside and at the end of a segment. All values are
+different where the alphabet suffices, which gives away most and shows where each goes;
+in a smaller one all others are one filler. An oracle's differ in the one value.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from tinyldp_protocol.task import Task
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring series. values: what they exchange; of a stream at steps `at`."""
+    """Two neighbouring series. symbols: of the first, whose steps `at` are exchanged."""
 
     where: str
     first: Series
     second: Series
-    values: tuple[int, int]
+    symbols: tuple[int, ...]
     at: tuple[int, int] = (0, 0)
+
+    @property
+    def values(self) -> tuple[int, int]:
+        return self.symbols[self.at[0]], self.symbols[self.at[1]]
 
 
 def reading(task: Task, symbol: int) -> int:
@@ -32,7 +36,7 @@ def reading(task: Task, symbol: int) -> int:
     return task.bins[symbol - 1] if symbol else task.bins[0] - 1
 
 
-def symbols(task: Task) -> int:
+def alphabet(task: Task) -> int:
     """How many symbols readings can have: not the one that only a missing reading has."""
     return task.symbols if task.bins is None else len(task.bins) + 1
 
@@ -43,21 +47,34 @@ def stream_pairs(task: Task) -> list[Pair]:
     # Far enough from both ends that neither is felt.
     inside = window + task.k
     steps = inside + apart + 2 * window
-    values = (symbols(task) - 1, min(1, symbols(task) - 2))
+    size = alphabet(task)
     pairs = []
     for where, i in (("start", 0), ("inside", inside), ("end", steps - 1 - apart)):
-        both = []
-        for one, other in (values, values[::-1]):
-            content = [reading(task, 0)] * steps
-            content[i] = reading(task, one)
-            content[i + apart] = reading(task, other)
-            both.append(Series(tuple(content)))
-        pairs.append(Pair(where, both[0], both[1], values, (i, i + apart)))
+        j = i + apart
+        symbols = list(range(steps)) if size >= steps else [0] * steps
+        if size < steps:
+            symbols[i], symbols[j] = size - 1, min(1, size - 2)
+        content = [reading(task, symbol) for symbol in symbols]
+        first = Series(tuple(content))
+        content[i], content[j] = content[j], content[i]
+        pairs.append(Pair(where, first, Series(tuple(content)), tuple(symbols), (i, j)))
     return pairs
 
 
-def oracle_pair(task: Task, reports: int) -> Pair:
-    """The pair for GRR, OUE and OLH: each value for so many steps of a segment."""
-    values = (0, symbols(task) - 1)
-    first, second = (Series((reading(task, value),), reports) for value in values)
-    return Pair("anywhere", first, second, values)
+def oracle_pair(task: Task, times: int) -> Pair:
+    """The pair for GRR, OUE and OLH: each value so many times in a segment."""
+    symbols = (0, alphabet(task) - 1)
+    first, second = (Series((reading(task, symbol),), times) for symbol in symbols)
+    return Pair("anywhere", first, second, symbols, (0, 1))
+
+
+def every_value(task: Task, times: int) -> tuple[Series, tuple[int, ...]]:
+    """A segment with about as many values as `times`: all, a missing one too, or a part of them.
+
+    Second, the symbol of each of its readings.
+    """
+    size = alphabet(task)
+    some = min(size, max(2, times))
+    symbols = [i * (size - 1) // (some - 1) for i in range(some)]
+    readings = (*(reading(task, symbol) for symbol in symbols), None)
+    return Series(readings, max(1, times // len(readings))), (*symbols, task.missing or 0)

@@ -5,21 +5,25 @@ A device that keeps its law fails one of the statistical checks once in a millio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc
+from scipy.special import bdtr, bdtrc, chdtrc
 
 from tinyldp.audit import oracles
 from tinyldp.audit.pairs import Pair
-from tinyldp.audit.streams import numbered, places
-from tinyldp.audit.transcripts import Series, Transcripts
+from tinyldp.audit.streams import Integers, numbered, places
+from tinyldp.audit.transcripts import Transcripts
 from tinyldp.simulate import streams as simulated
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.hashing import PRIME
+from tinyldp_protocol.task import OLH, OUE, STASWITCH, Task
 
 FALSE_ALARM = 1e-6
-# Classes expected to hold fewer are put together.
+# Statistical checks of an audit, at most: each has its part of the false alarms.
+_CHECKS = 10
+# Classes of a chi-square test expected to hold fewer are put together.
 _FEWEST = 8
 # Words that suffice for each value of a stream: JitterSort takes two, and the end redraws.
 _WORDS_A_STEP = 4
@@ -32,6 +36,12 @@ class Promise:
     name: str
     held: bool
     detail: str
+
+
+def _likely(name: str, chances: Iterable[float], tests: int) -> Promise:
+    """Whether the least of so many tests' p-values is one that a sound device shows."""
+    p = min(1.0, min(chances, default=1.0) * max(1, tests))
+    return Promise(name, p >= FALSE_ALARM / _CHECKS, f"p = {p:.3g}")
 
 
 def one_length(transcripts: Transcripts) -> Promise:
@@ -48,59 +58,176 @@ def whole_segments(transcripts: Transcripts) -> Promise:
     return Promise("whole segments", not transcripts.short, f"{transcripts.short} were not whole")
 
 
-def same_values(task: Task, series: Series, released: npt.NDArray[np.int64]) -> Promise:
+def of_stream(task: Task, pair: Pair, first: Integers, second: Integers) -> list[Promise]:
+    """What holds for the (n, steps) symbols that were released under two neighbours."""
+    # Where a value is missing, nothing can be said about its place.
+    same = _same_values(pair, first, second)
+    if not same.held:
+        return [same]
+    kept = [same, _stream_law(task, pair, first)]
+    if task.mechanism == STASWITCH:
+        kept.append(_never_later(task, pair, first))
+    return kept
+
+
+def _same_values(pair: Pair, first: Integers, second: Integers) -> Promise:
     """The values of a segment are released, each as often as it came; only the order changes."""
-    came = np.sort(np.array(series.readings * series.times))
-    if task.bins is not None:
-        came = np.searchsorted(np.array(task.bins), came, side="right")
-    different = int((np.sort(released, axis=1) != came).any(axis=1).sum())
-    return Promise("same values", not different, f"{different} of {len(released)} segments differ")
-
-
-def never_later(task: Task, pair: Pair, found: npt.NDArray[np.int64]) -> Promise:
-    """StaSwitch: nothing is released more than k-1 steps after it came. found: (n, 2) places."""
-    latest = max(
-        int((found[:, column] - pair.at[column]).max())
-        for column in (0, 1)
-        if (found[:, column] >= 0).all()
+    came = np.sort(pair.symbols)
+    different = sum(
+        int((np.sort(released, axis=1) != came).any(axis=1).sum()) for released in (first, second)
     )
-    return Promise("delay", latest <= task.k - 1, f"at most {latest} steps, k-1 = {task.k - 1}")
+    return Promise(f"same values, {pair.where}", not different, f"{different} segments differ")
 
 
-def stream_law(task: Task, pair: Pair, found: npt.NDArray[np.int64]) -> Promise:
-    """The two values go where the simulated mechanism takes them: a two-sample chi-square test.
+def _followed(pair: Pair) -> list[int]:
+    """The steps whose values can be followed: no other step has the same."""
+    return [step for step, value in enumerate(pair.symbols) if pair.symbols.count(value) == 1]
 
-    found: (n, 2) places of the first series, which is simulated as often again.
+
+def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
+    """StaSwitch: nothing is released more than k-1 steps after it came."""
+    steps = _followed(pair)
+    latest = int((places(pair, released, steps) - steps).max())
+    return Promise(
+        f"delay, {pair.where}",
+        latest <= task.k - 1,
+        f"at most {latest} steps, k-1 = {task.k - 1}",
+    )
+
+
+def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
+    """Each value goes where the simulated mechanism takes it, and so do the two together.
+
+    Two-sample chi-square tests against as many simulated segments.
     """
-    n = len(found)
-    content = np.array(pair.first.readings * pair.first.times)
-    if task.bins is not None:
-        content = np.searchsorted(np.array(task.bins), content, side="right")
-    shape = (n, _WORDS_A_STEP * len(content))
+    shape = (len(released), _WORDS_A_STEP * len(pair.symbols))
     words = np.random.default_rng().integers(0, 1 << 24, shape, dtype=np.uint32)
-    again = places(pair, simulated.release(task, np.tile(content, (n, 1)), words))
+    again = simulated.release(task, np.tile(pair.symbols, (len(released), 1)), words)
+    followed = [*([step] for step in _followed(pair)), list(pair.at)]
+    chances = (
+        _two_samples(places(pair, released, steps), places(pair, again, steps))
+        for steps in followed
+    )
+    return _likely(f"law, {pair.where}", chances, len(followed))
+
+
+def _two_samples(found: Integers, again: Integers) -> float:
+    """p-value of two samples of rows, (n, m) each, being of one law."""
     one, other, kinds = numbered(found, again)
     counts = np.stack([np.bincount(one, minlength=kinds), np.bincount(other, minlength=kinds)])
-    statistic, freedom = _two_samples(counts)
-    p = float(chdtrc(freedom, statistic)) if freedom else 1.0
-    return Promise(f"law, {pair.where}", p >= FALSE_ALARM, f"chi-square p = {p:.3g}, {n} segments")
-
-
-def oracle_law(task: Task, reports: oracles.Reports, value: int) -> Promise:
-    """Reports are as frequent as the Task's integers say: a chi-square test."""
-    observed, expected, freedom = oracles.classes(task, reports, value)
-    p = float(chdtrc(freedom, ((observed - expected) ** 2 / expected).sum()))
-    return Promise(
-        f"law of value {value}", p >= FALSE_ALARM, f"chi-square p = {p:.3g}, {len(reports)} reports"
-    )
-
-
-def _two_samples(counts: npt.NDArray[np.int64]) -> tuple[float, int]:
-    """Statistic and degrees of freedom of two samples of one size; counts: (2, kinds)."""
     rare = counts.sum(axis=0) < 2 * _FEWEST
     kept = counts[:, ~rare]
     rest = counts[:, rare].sum(axis=1, keepdims=True)
     if rest.sum():
         kept = np.append(kept, rest, axis=1)
     total = kept.sum(axis=0)
-    return float(((kept[0] - kept[1]) ** 2 / total).sum()), kept.shape[1] - 1
+    statistic = float(((kept[0] - kept[1]) ** 2 / total).sum())
+    return float(chdtrc(kept.shape[1] - 1, statistic)) if kept.shape[1] > 1 else 1.0
+
+
+def of_oracle(
+    task: Task,
+    constant: list[tuple[int, oracles.Reports]],
+    every: tuple[tuple[int, ...], oracles.Reports],
+) -> list[Promise]:
+    """What holds for (segments, reports) of one value each, and for those of many in turn."""
+    all_reports = [*(reports for _, reports in constant), every[1]]
+    impossible = sum(
+        int((~oracles.possible(task, reports.reshape(-1, *reports.shape[2:]))).sum())
+        for reports in all_reports
+    )
+    kept = [Promise("reports", not impossible, f"{impossible} are none that a device can give")]
+    if impossible:
+        return kept
+    kept += [
+        check(task, value, reports)
+        for value, reports in constant
+        for check in (_law, _first, _successive)
+    ]
+    kept.append(_law_of_every(task, *every))
+    if task.mechanism == OUE:
+        kept.append(_side_by_side(task, *constant[0]))
+    if task.mechanism == OLH:
+        kept.append(_fresh_keys(all_reports))
+    return kept
+
+
+def _law(task: Task, value: int, reports: oracles.Reports) -> Promise:
+    """Reports of a value are as frequent as the Task's integers say."""
+    n = reports.shape[0] * reports.shape[1]
+    chances = _binomial(oracles.counts(task, reports, value), n, oracles.law(task))
+    return _likely(f"law of value {value}", [chances.min()], len(chances))
+
+
+def _first(task: Task, value: int, reports: oracles.Reports) -> Promise:
+    """So are the first reports of the segments."""
+    chances = _binomial(
+        oracles.counts(task, reports[:, :1], value), len(reports), oracles.law(task)
+    )
+    return _likely(f"first report of value {value}", [chances.min()], len(chances))
+
+
+def _successive(task: Task, value: int, reports: oracles.Reports) -> Promise:
+    """A report does not depend on the one before: in pairs that have no report in common."""
+    last = reports.shape[1] // 2 * 2
+    both = [
+        np.count_nonzero(event[:, 0:last:2] & event[:, 1:last:2])
+        for event in oracles.events(task, reports, value)
+    ]
+    law = oracles.law(task)[: len(both)]
+    chances = _binomial(np.array(both), len(reports) * last // 2, law**2)
+    return _likely(f"fresh reports of value {value}", chances, len(chances))
+
+
+def _side_by_side(task: Task, value: int, reports: oracles.Reports) -> Promise:
+    """OUE: a bit does not depend on the one beside it."""
+    before = None
+    both = []
+    for event in oracles.events(task, reports, value):
+        if before is not None:
+            both.append(np.count_nonzero(before & event))
+        before = event
+    law = oracles.law(task)
+    n = reports.shape[0] * reports.shape[1]
+    chances = _binomial(np.array(both), n, law[:-1] * law[1:])
+    return _likely("independent bits", chances, len(chances))
+
+
+def _law_of_every(task: Task, values: tuple[int, ...], reports: oracles.Reports) -> Promise:
+    """As frequent for every value, whatever came before it."""
+    law = oracles.law(task)
+    total = np.zeros(len(law), np.int64)
+    truths = []
+    own = reports.reshape(-1, len(values), *reports.shape[2:])
+    for place, value in enumerate(values):
+        counts = oracles.counts(task, own[:, place], value)
+        truths.append(counts[0])
+        total += counts
+    n = len(own)
+    chances = np.append(
+        _binomial(total, n * len(values), law), _binomial(np.array(truths), n, law[:1])
+    )
+    return _likely("law of every value", chances, len(chances))
+
+
+def _fresh_keys(reports: list[oracles.Reports]) -> Promise:
+    """OLH: both halves of the key are uniform, and a new key has nothing of the last one's."""
+    chances: list[float] = []
+    share = np.bincount(np.arange(PRIME) >> 8) / PRIME
+    for own in reports:
+        for half in oracles.keys(own):
+            counts = np.bincount(half.reshape(-1) >> 8, minlength=len(share))
+            chances += _binomial(counts, half.size, share).tolist()
+            last = half.shape[1] // 2 * 2
+            again = np.count_nonzero(half[:, 0:last:2] == half[:, 1:last:2])
+            chances += _binomial(np.array([again]), len(half) * last // 2, 1 / PRIME).tolist()
+    return _likely("fresh keys", chances, len(chances))
+
+
+def _binomial(
+    counts: npt.NDArray[np.int64], n: int, chance: npt.NDArray[np.float64] | float
+) -> npt.NDArray[np.float64]:
+    """Two-sided p-values of counts out of n; exact, so that rare events may be counted, too."""
+    low = bdtr(counts, n, chance)
+    high = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), n, chance), 1.0)
+    return np.minimum(1.0, 2 * np.minimum(low, high))

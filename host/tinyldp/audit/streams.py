@@ -6,7 +6,7 @@ the two places; its probabilities are bounded on the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +17,23 @@ from tinyldp.audit.pairs import Pair
 Integers = npt.NDArray[np.int64]
 
 
-def places(pair: Pair, released: Integers) -> Integers:
-    """Where each segment released the two values: (n, 2) steps; released: (n, steps).
+def places(pair: Pair, released: Integers, steps: Sequence[int] | None = None) -> Integers:
+    """Where each segment released the values of these steps: (n, len(steps)) steps.
 
-    In an alphabet of two the filler is one of them, and its place unknown: -1.
+    released: (n, all steps). steps: of the first series; absent, the two exchanged ones.
+    A value that comes more than once can't be followed: -1.
     """
-    found = np.full((len(released), 2), -1, np.int64)
-    for column, value in enumerate(pair.values):
-        if value:
+    steps = pair.at if steps is None else steps
+    found = np.full((len(released), len(steps)), -1, np.int64)
+    for column, step in enumerate(steps):
+        value = pair.symbols[step]
+        if pair.symbols.count(value) == 1:
             found[:, column] = np.argmax(released == value, axis=1)
     return found
 
 
 def numbered(first: Integers, second: Integers) -> tuple[Integers, Integers, int]:
-    """The rows of both, (n, 2) and (m, 2), as numbers: equal rows have equal ones."""
+    """The rows of both, (n, c) and (m, c), as numbers: equal rows have equal ones."""
     _, number = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
     number = number.reshape(-1)
     return number[: len(first)], number[len(first) :], int(number.max()) + 1

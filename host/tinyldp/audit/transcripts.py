@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +17,23 @@ from tinyldp.collect.decoding import Decoding, Release, Status
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.lanes import open_lane
+from tinyldp.lanes.lane import Process
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import OLH, OUE, Task, write_file
 
 LANES = ("unix", "cpython")
 _PROGRAM = Path(__file__).with_name("on_device.py")
 _CHUNK = 1 << 16
+_PROCESSES = 8
 # Seconds without a byte after which a device counts as hung.
 _SILENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Series:
-    """The readings of one segment: `readings`, `times` times over."""
+    """The readings of one segment: `readings`, `times` times over; None is missing."""
 
-    readings: tuple[int, ...]
+    readings: tuple[int | None, ...]
     times: int = 1
 
     @property
@@ -110,10 +116,33 @@ def play(
     progress is told how many segments of how many are there. Raises UserError when
     the device fails, or sends what no host would accept.
     """
-    lines = [" ".join(map(str, (one.times, *one.readings))) for one in series]
-    segments = _Segments(task)
+    lines = [
+        " ".join("-" if item is None else str(item) for item in (one.times, *one.readings))
+        for one in series
+    ]
+    # Each process plays a part of the rounds, as they are independent.
+    many = min(os.cpu_count() or 1, _PROCESSES, rounds)
+    parts = [_Segments(task) for _ in range(many)]
+    shares = [rounds // many + (number < rounds % many) for number in range(many)]
     wanted = rounds * len(series)
-    with open_lane(lane_name) as lane:
+
+    def read(process: Process, part: _Segments, share: int) -> None:
+        while len(part.ended) < share * len(series):
+            chunk = process.read(_CHUNK, _SILENCE)
+            if not chunk:
+                break
+            part.feed(chunk)
+            if progress is not None:
+                progress(sum(len(one.ended) for one in parts), wanted)
+        result = process.wait(_SILENCE)
+        if len(part.ended) < share * len(series):
+            said = result.stderr.decode(errors="replace").strip().splitlines()
+            raise UserError(
+                f"The device failed after {len(part.ended)} of {share * len(series)} segments"
+                + (f": {said[-1]}." if said else ".")
+            )
+
+    with open_lane(lane_name) as lane, ThreadPoolExecutor(many) as pool, ExitStack() as running:
         lane.install(compiled=lane_name == "unix")
         lane.put(
             {
@@ -122,25 +151,19 @@ def play(
                 "audit.txt": "\n".join(lines).encode(),
             }
         )
-        with lane.start("audit.py", "audit.task", "audit.txt", str(rounds)) as process:
-            while len(segments.ended) < wanted:
-                chunk = process.read(_CHUNK, _SILENCE)
-                if not chunk:
-                    break
-                segments.feed(chunk)
-                if progress is not None:
-                    progress(len(segments.ended), wanted)
-            result = process.wait(_SILENCE)
-    if len(segments.ended) < wanted:
-        lines = result.stderr.decode(errors="replace").strip().splitlines()
-        raise UserError(
-            f"The device failed after {len(segments.ended)} of {wanted} segments"
-            + (f": {lines[-1]}." if lines else ".")
-        )
-    found = Transcripts([], sizes=segments.sizes)
+        started = [
+            running.enter_context(lane.start("audit.py", "audit.task", "audit.txt", str(share)))
+            for share in shares
+        ]
+        for future in as_completed(map(partial(pool.submit, read), started, parts, shares)):
+            future.result()
+    found = Transcripts([])
+    for part in parts:
+        for kind, sizes in part.sizes.items():
+            found.sizes.setdefault(kind, set()).update(sizes)
     for place, one in enumerate(series):
         size = one.steps * task.width
-        own = segments.ended[place :: len(series)]
+        own = [data for part in parts for data in part.ended[place :: len(series)]]
         whole = [data for data in own if len(data) == size]
         found.short += len(own) - len(whole)
         found.values.append(_values(task, b"".join(whole), one.steps))
