@@ -154,6 +154,20 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--csv", type=Path, metavar="FOLDER", help="also write each stream's values to FOLDER"
     )
+    report.add_argument(
+        "--postprocess",
+        choices=["norm-sub", "simplex"],
+        help="beside the raw frequencies, make them shares of a whole",
+    )
+    report.add_argument(
+        "--curve",
+        nargs="?",
+        type=_count,
+        const=0,
+        metavar="N",
+        help="also estimate the mean curve of shuffled streams, straight between knots N steps"
+        " apart (default: the least N that keeps the noise down; 1: raw)",
+    )
 
     simulate = command("simulate", _simulate, "A fleet of any size, on this computer.")
     simulate.add_argument("study", type=Path, metavar="STUDY.toml")
@@ -376,7 +390,7 @@ def _report(options: argparse.Namespace) -> int:
 
     store = Store(options.db)
     try:
-        data = report_data(store)
+        data = report_data(store, postprocess=options.postprocess, curve=options.curve)
         if options.html:
             keep_apart(options.html, options.db)
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
