@@ -21,7 +21,6 @@ from tinyldp.lanes import LANES, Lane, Result, open_lane
 from tinyldp.lanes.cpython import CPython
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
-from tinyldp.lanes.unix import Unix
 
 FIRMWARE_TESTS = Path(__file__).parent / "firmware_tests"
 PORTABLE = FIRMWARE_TESTS / "portable"
@@ -55,7 +54,9 @@ class SerialBoard(Serial):
 
     @classmethod
     def missing(cls) -> str | None:
-        return super().missing() or (None if "TINYLDP_SERIAL" in os.environ else Unix.missing())
+        return super().missing() or (
+            None if "TINYLDP_SERIAL" in os.environ else RelayedBoard.missing()
+        )
 
     def stop(self) -> None:
         super().stop()

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,6 @@ from tinyldp.lanes.board import Board
 from tinyldp.lanes.microbit import FIRMWARE, Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
-from tinyldp.lanes.unix import Unix
 
 on_board = pytest.mark.parametrize("lane", ["serial"], indirect=True)
 ECHO = b"""
@@ -42,8 +42,7 @@ while True:
 
 @pytest.fixture
 def board(need: Callable[[str, str | None], None]) -> Iterator[RelayedBoard]:
-    need("unix", Unix.missing())
-    need("serial", Serial.missing())
+    need("serial", Serial.missing() or RelayedBoard.missing())
     with RelayedBoard() as relayed:
         yield relayed
 
@@ -220,6 +219,36 @@ def test_power_cut_and_soft_reset_of_the_relayed_board(board: RelayedBoard) -> N
     assert b"main x" in wait_for(board.port, b"main x", b"x")
     board.power_cut()
     assert b"main y" in wait_for(board.port, b"main y", b"y")
+
+
+def test_ctrl_c_never_ends_the_interpreter_itself(board: RelayedBoard) -> None:
+    """While it boots, while it runs a program, and just before and after."""
+    # False alarm: none. With signals left to the terminal, one run in eight lost an interpreter.
+    with serial.Serial(board.port, timeout=5) as line:
+        for n in range(15):
+            board.power_cut()
+            boot = board.pid
+            line.write(b"\x03")
+            assert line.read_until(b">>> ").endswith(b">>> ")
+            line.write(b"\r\x01")
+            assert line.read_until(b"exit\r\n>").endswith(b"exit\r\n>")
+            for code in (b"1", b"for i in range(1000): pass", b"while 1: pass"):
+                line.write(b"\x05A\x01")
+                assert line.read_until(b"\x01\x80\x00\x01").endswith(b"\x01")
+                line.write(code + b"\x04")
+                assert line.read_until(b"\x04").endswith(b"\x04")
+                said = b""
+                for pause in (n * 3e-4, n * 1e-4, *[0.05] * 100):
+                    # One that came before the program began is a byte that it could read.
+                    time.sleep(pause)
+                    line.write(b"\x03")
+                    said += line.read(line.in_waiting)
+                    if said.endswith(b"\x04>"):
+                        break
+                assert said.endswith(b"\x04>"), (n, code)
+                time.sleep(0.01)
+                line.reset_input_buffer()
+            assert board.pid == boot
 
 
 @pytest.fixture

@@ -117,6 +117,7 @@ class Board(Stoppable):
                     ) from None
                 time.sleep(0.1)
         self.serial: Any = self._transport.serial
+        self.serial.write_timeout = _LONGEST
         # mpremote would listen for ever to a board that never stops sending.
         self._deadline = 0.0
         self._read = self.serial.read
@@ -161,6 +162,13 @@ class Board(Stoppable):
         """Start code; its bytes are then exchanged over `serial`."""
         with self._told("started"):
             self._transport.exec_raw_no_follow(code)
+
+    def send(self, data: bytes) -> None:
+        """Bytes for started code."""
+        try:
+            self.serial.write(data)
+        except OSError as error:
+            raise self._gone(error) from None
 
     def receive(self, deadline: float) -> bytes:
         """What started code has sent, or b"" when nothing came until the deadline."""
@@ -376,6 +384,10 @@ class Board(Stoppable):
         )
 
     def _gone(self, error: OSError) -> UserError:
+        import serial
+
+        if isinstance(error, serial.SerialTimeoutException):
+            return UserError(f"The board at {self.port} reads nothing of what is sent to it.")
         return UserError(f"The board at {self.port} is gone: {error.strerror or error}.")
 
     def unplug(self) -> None:

@@ -13,6 +13,7 @@ from tinyldp.lanes.packages import compile_module, sources
 
 # Everything happens in this folder of the board, which is removed at the end.
 _FOLDER = "tinyldp-lane"
+_CHUNK = 64
 # Runs a program in that folder, then says how it ended after a mark that no output holds by chance.
 _RUN = """
 import os, sys
@@ -74,14 +75,18 @@ class BoardProcess(Process):
         return data
 
     def write(self, data: bytes) -> None:
-        self._board.serial.write(data)
+        self._board.send(data)
 
     def reset(self) -> None:
         self._board.interrupt()
         self._start()
 
-    def wait(self, timeout: float = 60.0) -> Result:
+    def wait(self, timeout: float = 60.0, stdin: bytes = b"") -> Result:
         deadline = time.monotonic() + timeout
+        # A little at a time: a board that waits until its output is read reads nothing.
+        for at in range(0, len(stdin), _CHUNK):
+            self.write(stdin[at : at + _CHUNK])
+            self._receive(0.0)
         # The REPL ends output and errors with a 4 each, and then prompts.
         while not (self._ended and self._unread.endswith(b"\x04\x04>")):
             if not self._receive(deadline):
