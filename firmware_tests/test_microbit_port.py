@@ -14,9 +14,10 @@ from firmware_tests.microbit import RAN, STA, Terminal, make_task
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash import flat
-from tinyldp.flash.flat import SLOTS, STUB, FlatFiles
+from tinyldp.flash.flat import SLOTS, STUB
 from tinyldp.flash.provision import Flashed, flash
 from tinyldp.lanes.board import Board
+from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp.lanes.lane import Process
 from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.serial import Serial
@@ -40,9 +41,22 @@ class Desk:
         self.asked.append(sentence)
         self.process.reset()
 
-    def flash(self, task: Task, sample: int | None = 0, **options: bool) -> Flashed:
+    def flash(
+        self,
+        task: Task,
+        sample: int | None = 0,
+        compiled: bool = False,
+        new_identity: bool = False,
+    ) -> Flashed:
         path = None if sample is None else self.samples[sample]
-        return flash(self.port, task, sample=path, waiting=self.press_reset, **options)
+        return flash(
+            self.port,
+            task,
+            sample=path,
+            waiting=self.press_reset,
+            compiled=compiled,
+            new_identity=new_identity,
+        )
 
     def heard(self) -> bytes:
         """The Task's id and the pseudonym that it announces, or what it prints instead."""
@@ -185,6 +199,7 @@ def test_interrupted_at_every_change(desk: Desk, monkeypatch: pytest.MonkeyPatch
 def test_first_flashing_interrupted_at_every_change(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    left = 0
     for left in itertools.count():
         runs = check_cut(monkeypatch, desk, left, None)
         if runs == "done":
@@ -195,10 +210,12 @@ def test_first_flashing_interrupted_at_every_change(
 
 
 def test_what_is_refused_changes_nothing(desk: Desk) -> None:
-    def refused(words: str, task: Task = STA, sample: int | None = 0, **options: bool) -> None:
+    def refused(
+        words: str, task: Task = STA, sample: int | None = 0, compiled: bool = False
+    ) -> None:
         before = desk.files()
         with pytest.raises(UserError, match=words) as told:
-            desk.flash(task, sample, **options)
+            desk.flash(task, sample, compiled)
         assert str(told.value).count(".py") <= 3
         assert desk.files() == before
 

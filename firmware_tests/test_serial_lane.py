@@ -18,11 +18,13 @@ import serial
 from tinyldp.errors import UserError
 from tinyldp.lanes import Lane, Result, open_lane
 from tinyldp.lanes.board import Board
+from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp.lanes.microbit import FIRMWARE, Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 
 on_board = pytest.mark.parametrize("lane", ["serial"], indirect=True)
+on_each_board = pytest.mark.parametrize("lane", ["serial", "serial-microbit"], indirect=True)
 ECHO = b"""
 import sys
 try:
@@ -76,7 +78,7 @@ def test_run_gives_output_and_exit_code(lane: Lane) -> None:
     assert lane.run("main.py", "0").exit_code == 0
 
 
-@on_board
+@on_each_board
 def test_an_error_is_told(lane: Lane) -> None:
     lane.put({"main.py": b"print('before')\n1 // 0\n"})
     result = lane.run("main.py")
@@ -110,30 +112,52 @@ def test_output_like_the_end_of_a_program_is_output(lane: Lane) -> None:
         assert process.wait() == Result(0, b"", b"")
 
 
-@on_board
+@on_each_board
 def test_reset_starts_anew_and_keeps_files(lane: Lane) -> None:
     lane.put(
         {
             "main.py": b"try:\n    print(open('state').read())\nexcept OSError:\n"
             b"    f = open('state', 'w')\n    f.write('kept')\n    f.close()\n"
-            b"    print('none')\nimport sys\nsys.stdin.read(1)\n"
+            b"    print('none')\nprint(input())\n"
         }
     )
     with lane.start("main.py") as process:
         assert process.read(4) == b"none"
         process.reset()
         assert process.read(4) == b"kept"
-        process.write(b"x")
+        process.write(b"x\r")
         assert process.wait().exit_code == 0
 
 
-@on_board
+@on_each_board
 def test_a_program_that_does_not_end(lane: Lane) -> None:
     lane.put({"main.py": b"while True:\n    pass\n"})
     with lane.start("main.py") as process, pytest.raises(TimeoutError, match="did not end"):
         process.wait(0.5)
     lane.put({"main.py": b"print('next')\n"})
     assert lane.run("main.py").stdout.strip() == b"next"
+
+
+@on_each_board
+def test_a_program_says_how_it_ended(lane: Lane) -> None:
+    lane.put({"two.py": b"TWO = 2\n", "main.py": b"from two import TWO\nraise SystemExit(TWO)\n"})
+    assert lane.run("main.py").exit_code == 2
+    lane.put({"main.py": b"print(input())\n"})
+    result = lane.run("main.py", stdin=b"heard\r")
+    assert (result.exit_code, result.stdout.split()[-1]) == (0, b"heard")
+
+
+@pytest.mark.parametrize("lane", ["serial-microbit"], indirect=True)
+def test_what_a_micro_bit_cannot(lane: Lane) -> None:
+    lane.put({"main.py": b""})
+    with pytest.raises(UserError, match="has no folders"):
+        lane.put({"a/b.py": b""})
+    with pytest.raises(UserError, match="no arguments"):
+        lane.start("main.py", "x")
+    with pytest.raises(UserError, match="do not fit"):
+        lane.install()
+    with pytest.raises(UserError, match=r"no file other\.py"):
+        lane.start("other.py")
 
 
 @on_board
@@ -273,6 +297,19 @@ def microbit_port(need: Callable[[str, str | None], None]) -> Iterator[str]:
         yield found[1].decode()
         qemu.kill()
         drain.join()
+
+
+def test_other_files_of_a_micro_bit_stay(microbit_port: str) -> None:
+    with Board(microbit_port) as board:
+        FlatFiles(board).put("mine.txt", b"mine")
+    with open_lane(f"serial:{microbit_port}") as lane:
+        with pytest.raises(UserError, match=r"mine\.txt is on the board already"):
+            lane.put({"mine.txt": b"other"})
+        lane.put({"main.py": b"print('ok')\n"})
+        assert lane.run("main.py").stdout.split() == [b"ok"]
+    with Board(microbit_port) as board:
+        assert FlatFiles(board).sizes() == {"mine.txt": 4}
+        assert FlatFiles(board).read("mine.txt") == b"mine"
 
 
 def test_mpremote_on_the_microbit(microbit_port: str, tmp_path: Path) -> None:

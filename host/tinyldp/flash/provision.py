@@ -30,7 +30,6 @@ from tinyldp_device.state import State, StateError
 from tinyldp_protocol.task import Task, write_file
 
 OLDEST = (1, 20)
-MICROBIT = "microbit"
 ROOT = "tinyldp"
 SLOTS = (f"{ROOT}/state0", f"{ROOT}/state1")
 USES = (f"{ROOT}/use0", f"{ROOT}/use1")
@@ -138,7 +137,7 @@ def flash(
     """
     content = None if sample is None else read_sample(sample)
     with Board(port, waiting) as board:
-        kind = _flash_microbit if board.facts.platform == MICROBIT else _flash
+        kind = _flash_microbit if board.flat else _flash
         try:
             return kind(
                 board, task, content, board_file, compiled, new_identity, replace_main, progress

@@ -152,11 +152,8 @@ class Board(Stoppable):
 
     def command(self, line: bytes, what: str = "used") -> bytes:
         """exec() for boards that receive no more than 64 bytes at a time: one short line."""
+        self.begin_line(line, what)
         with self._told(what):
-            self._until(b">")
-            self.serial.write(line + b"\x04")
-            if self.serial.read(2) != b"OK":
-                raise self._failure("no OK")
             output, error = self._transport.follow(_TIMEOUT)
             if error:
                 raise self._refused(what, error.decode(errors="replace").strip().split("\n")[-1])
@@ -180,6 +177,14 @@ class Board(Stoppable):
             self.serial.write(data)
         except OSError as error:
             raise self._gone(error) from None
+
+    def begin_line(self, line: bytes, what: str = "started") -> None:
+        """begin() for one short line."""
+        with self._told(what):
+            self._until(b">")
+            self.serial.write(line + b"\x04")
+            if self.serial.read(2) != b"OK":
+                raise self._failure("no OK")
 
     def receive(self, deadline: float) -> bytes:
         """What started code has sent, or b"" when nothing came until the deadline."""
@@ -378,6 +383,11 @@ class Board(Stoppable):
             mpy = self.value(b"getattr(v,'_mpy',0)&255", what)
         bits = 63 if largest > 1 << 32 else 31
         return Facts(name, tuple(version), platform, bits, home, tuple(path), mpy)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has no folders: a micro:bit, whose files are for FlatFiles."""
+        return self.facts.platform == "microbit"
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
