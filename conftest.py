@@ -18,10 +18,13 @@ from pathlib import Path
 import pytest
 
 from tinyldp.lanes import LANES, Lane, Result, open_lane
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.cpython import CPython
+from tinyldp.lanes.flatfiles import FlatFiles
+from tinyldp.lanes.microbit import Microbit
+from tinyldp.lanes.port import Port
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
-from tinyldp.lanes.unix import Unix
 
 FIRMWARE_TESTS = Path(__file__).parent / "firmware_tests"
 PORTABLE = FIRMWARE_TESTS / "portable"
@@ -55,7 +58,9 @@ class SerialBoard(Serial):
 
     @classmethod
     def missing(cls) -> str | None:
-        return super().missing() or (None if "TINYLDP_SERIAL" in os.environ else Unix.missing())
+        return super().missing() or (
+            None if "TINYLDP_SERIAL" in os.environ else RelayedBoard.missing()
+        )
 
     def stop(self) -> None:
         super().stop()
@@ -63,13 +68,50 @@ class SerialBoard(Serial):
             self._relayed.stop()
 
 
+class SerialMicrobit(Serial):
+    """An emulated micro:bit's port, as far as mpremote gets there."""
+
+    name = "serial-microbit"
+
+    def __init__(self) -> None:
+        self._emulated = Microbit()
+        try:
+            self._emulated.put({"x": b""})
+            self._port = Port(self._emulated.start("x"))
+            with Board(self._port.path) as board:
+                for file in ("main.py", "x"):
+                    FlatFiles(board).remove(file)
+            super().__init__(self._port.path)
+        except BaseException:
+            self._emulated.stop()
+            raise
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return super().missing() or Microbit.missing()
+
+    def stop(self) -> None:
+        super().stop()
+        self._port.stop()
+        self._emulated.stop()
+
+
 LANES[Guarded.name] = Guarded
+LANES[SerialMicrobit.name] = SerialMicrobit
 LANES[SerialBoard.name] = SerialBoard
 PORTABLE_LANES = ("cpython", "guarded", "unix", "wasm", "serial")
 REQUIRED = [name for name in os.environ.get("TINYLDP_REQUIRE", "").split(",") if name]
 ALWAYS = ("cpython", "guarded")
 # What can be required; a name that is not here would require nothing, silently.
 KNOWN = (*LANES, "mosquitto")
+
+
+def required(name: str) -> bool:
+    """Whether it must be there: serial-microbit must, where serial and microbit must."""
+    return name in ALWAYS or name in REQUIRED or all(part in REQUIRED for part in name.split("-"))
+
+
+ALL_REQUIRED = all(required(name) for name in KNOWN)
 
 
 def pytest_configure() -> None:
@@ -83,7 +125,7 @@ def missing(name: str, reason: str | None) -> None:
     assert name in KNOWN
     if reason is None:
         return
-    if name in REQUIRED:
+    if required(name):
         pytest.fail(f"{name} is required: {reason}", pytrace=False)
     pytest.skip(f"no {name}: {reason}")
 
@@ -198,12 +240,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where everything is required, no test may be skipped for any other reason either."""
-    if SKIPPED and set(KNOWN) <= {*REQUIRED, *ALWAYS}:
+    if SKIPPED and ALL_REQUIRED:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if SKIPPED and set(KNOWN) <= {*REQUIRED, *ALWAYS}:
+    if SKIPPED and ALL_REQUIRED:
         terminalreporter.section("skipped, which fails where everything is required")
         for name in SKIPPED:
             terminalreporter.write_line(name)
@@ -211,10 +253,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("lanes")
     outcomes = ("passed", "failed", "skipped")
-    terminalreporter.write_line(f"{'':10}" + "".join(f"{name:>9}" for name in outcomes))
+    terminalreporter.write_line(f"{'':16}" + "".join(f"{name:>9}" for name in outcomes))
     for lane in (name for name in LANES if name in TALLY):
         counts = "".join(f"{TALLY[lane][name]:9}" for name in outcomes)
         reason = LANES[lane].missing()
         terminalreporter.write_line(
-            f"{lane:10}{counts}" + (f"  MISSING: {reason}" if reason else "")
+            f"{lane:16}{counts}" + (f"  MISSING: {reason}" if reason else "")
         )

@@ -70,9 +70,10 @@ class Terminal(Stoppable):
     """A pseudo-terminal in front of a board: path is where a host opens it.
 
     heard: all bytes that the board sent; told: how many bytes the host did.
+    waiting: the host hears nothing before begin(), for opening a port empties it.
     """
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, waiting: bool = False) -> None:
         self.heard = bytearray()
         self.told = 0
         self._process = process
@@ -81,18 +82,26 @@ class Terminal(Stoppable):
         os.set_blocking(self._master, False)
         self.path = os.ttyname(self._slave)
         self._stopping = threading.Event()
+        self._begun = threading.Event()
+        if not waiting:
+            self.begin()
         self._thread = threading.Thread(target=self._relay, daemon=True)
         self._thread.start()
+
+    def begin(self) -> None:
+        self._begun.set()
 
     def stop(self) -> None:
         if self._stopping.is_set():
             return
         self._stopping.set()
+        self._begun.set()
         self._thread.join()
         os.close(self._master)
         os.close(self._slave)
 
     def _relay(self) -> None:
+        self._begun.wait()
         while not self._stopping.is_set():
             data = self._process.read(4096, 0.002)
             self.heard += data

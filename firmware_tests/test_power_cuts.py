@@ -1,13 +1,11 @@
-"""Stored state under power cuts: every block write on littlefs, every step on the micro:bit."""
+"""Stored state under power cuts: every block write on littlefs."""
 
 from __future__ import annotations
 
 import pytest
 
-from firmware_tests.microbit import PROGRAMS, STA, program, start, state_files
+from firmware_tests.microbit import PROGRAMS
 from tinyldp.lanes import Lane
-
-PSEUDONYM = b"somebody"
 
 
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
@@ -29,26 +27,3 @@ def test_littlefs_comes_up_with_the_old_state_or_the_new(
     assert old >= 1 or arrives > 512
     assert new >= 1
     assert old + new == 4 * (cuts + 1)
-
-
-# Where a write of a slot can be interrupted: before the file is opened, when it is
-# open (and empty), when it is written, and when it is closed; for both slots.
-POINTS = 8
-
-
-@pytest.mark.parametrize("lane", ["microbit"], indirect=True)
-def test_a_reset_at_every_write_leaves_the_old_state_or_the_new(lane: Lane) -> None:
-    source = program("microbit_state.py")
-    seen = set()
-    for point in range(POINTS):
-        files = {**state_files(PSEUDONYM, 41), "point": b"%d" % point}
-        with start(lane, STA, files, source) as board:
-            assert board.read(6, 15)[-5:] == b"ready", point
-            board.reset()
-            text = board.wait(20).stdout.decode(errors="replace")
-        assert "state somebody " in text, (point, text)
-        # This boot counts, too.
-        boots = int(text.split("state somebody ")[1].split()[0]) - 1
-        assert boots in (41, 42), (point, text)
-        seen.add(boots)
-    assert seen == {41, 42}

@@ -5,6 +5,7 @@ Broken on purpose: host and broker are killed, ports vanish, two devices are one
 
 import contextlib
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.collecting import (
     Device,
     Port,
+    ack,
     hello,
     make_task,
     readings,
@@ -30,6 +32,8 @@ from tests.collecting import (
 )
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import framed
+from tinyldp.collect.intake import Link
+from tinyldp.collect.links import SerialLine
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import broker as started_broker
 from tinyldp.demo.broker import find_mosquitto
@@ -319,6 +323,24 @@ def test_credit_on_serial(tmp_path, line):
         reasons = ("too_short", "truncated", "bad_crc")
         assert host.store.rejections() == {(line.path, name): 1 for name in reasons}
         assert host.store.streams()[0].received == 20
+
+
+def test_what_waits_to_be_sent_fits_in_a_boards_ring(line):
+    """Of acks that cannot leave, the newest are kept."""
+    port = SerialLine(line.path, queue.Queue(), print)
+    acks = [ack(b"nonce  1", n) for n in range(10)]
+    for message in acks:
+        port.send(Link(line.path), message)
+    port.open()
+    try:
+        expected = b"".join(map(framed, acks[-3:]))
+        answer = b""
+        while len(answer) < len(expected):
+            answer += os.read(line.device, 4096)
+    finally:
+        port.close()
+    assert answer == expected
+    assert len(answer) <= 63
 
 
 def test_a_port_that_vanishes_is_reported_and_tried_again(tmp_path):

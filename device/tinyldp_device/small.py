@@ -3,7 +3,7 @@
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.quantize import Quantizer
 from tinyldp_device.smallpost import SmallPost
-from tinyldp_device.switch import RanSwitch, StaSwitch
+from tinyldp_device.switch import make_switch
 from tinyldp_protocol.framing import TAIL
 from tinyldp_protocol.messages import (
     COUNTER_END,
@@ -13,7 +13,6 @@ from tinyldp_protocol.messages import (
     RUNNING,
     set_word,
 )
-from tinyldp_protocol.task import STASWITCH
 
 # Where a release's sequence number begins, in a message laid out like its frame.
 _SEQUENCE = 10
@@ -26,10 +25,7 @@ class SmallAgent(SmallPost):
         SmallPost.__init__(self, task, entropy, port, pseudonym)
         self._entropy = entropy
         self._quantizer = Quantizer(task)
-        if task.mechanism == STASWITCH:
-            self._mechanism = StaSwitch(task, entropy)
-        else:
-            self._mechanism = RanSwitch(task, entropy)
+        self._mechanism = make_switch(task, entropy)
         self._stopping = False
         self._wide = task.width == 2
         self._values_end = len(self._release) - TAIL
@@ -77,11 +73,12 @@ class SmallAgent(SmallPost):
                 self._entropy.refill()
             except EntropyError:
                 self._halt(ENTROPY_FAILED)
+        # Not where it halts, deep in a step: a call takes a seventh of a micro:bit's stack.
+        if self.health != RUNNING and self._at != self._values_at:
+            self._close()
         self.exchange()
 
     def _halt(self, health):
-        if self._at != self._values_at:
-            self._close()
         self.health = health
         self._until_beacon = 0
 
@@ -92,19 +89,23 @@ class SmallAgent(SmallPost):
             message[i] = 0
         self._at = self._values_at
         set_word(message, _SEQUENCE, self.outbox.next)
-        self.line.frame(message, self.outbox.add())
+        slot = self.outbox.add()
+        self.line.frame(message, slot)
 
 
 def run(agent, period, sample, clock):
     """Play a whole segment in real time, as agent.run does; listens while it waits."""
     due = clock.ticks_ms()
     ended = False
-    while not agent.idle():
+    while True:
         late = clock.ticks_diff(clock.ticks_ms(), due)
         while late < 0:
             agent.listen()
             clock.sleep_ms(1)
             late = clock.ticks_diff(clock.ticks_ms(), due)
+        agent.service()
+        if agent.idle():
+            return
         reading = None
         if late < period and not ended:
             try:
@@ -114,6 +115,7 @@ def run(agent, period, sample, clock):
                 agent.stop()
             except Exception:
                 pass
+            if clock.ticks_diff(clock.ticks_ms(), due) >= period:
+                reading = None
         agent.tick(reading)
-        agent.service()
         due = clock.ticks_add(due, period)

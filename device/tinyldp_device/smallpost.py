@@ -1,6 +1,12 @@
 """What a small agent says besides its values, and what it makes of the host's answers.
 
 Messages are templates in which what changes is written at fixed places.
+
+Each frame that the host receives is its credit for one answer, and a board may have
+room for three, of 20 bytes, while it is busy. So no more than three frames are ever
+unanswered. An answer may stand for several frames; on a line, what was sent before a
+frame that is acknowledged was answered before. What got no answer within Task.resend
+steps gets none any more.
 """
 
 from tinyldp_device.links.smallserial import SmallSerial
@@ -11,6 +17,7 @@ from tinyldp_protocol.messages import RUNNING, set_word
 _SOFTWARE = b"\x00\x01\x00"
 _MESSAGES_A_TICK = 4
 _FAREWELLS = 3
+_CREDITS = 3
 # Where, in a message laid out like its frame, the contents begin.
 _HELLO_LOWEST = 38
 _STATUS_HEALTH = 9
@@ -47,6 +54,11 @@ class SmallPost:
         self._until_beacon = 0
         self._until_resend = task.resend
         self._farewells = 0
+        # Frames that the host may still answer, those of them after the last release, and
+        # steps until none of them counts any more.
+        self._open = 0
+        self._signals = 0
+        self._until_closed = 0
 
     def idle(self):
         """Whether the segment is over, the host has every frame, and was told so thrice."""
@@ -66,12 +78,17 @@ class SmallPost:
             outbox.free(line.sequence)
             if outbox.lowest != lowest:
                 self._until_resend = self._resend
+            self._open = max(0, self._open - 1)
+            if outbox.lowest == outbox.unsent:
+                self._open = min(self._open, self._signals)
 
     def exchange(self):
-        """Take in what the host says, send what is due."""
+        """Take in what the host says, send what is due: signals first."""
         self.listen()
-        line = self.line
         outbox = self.outbox
+        self._until_closed -= 1
+        if self._until_closed <= 0:
+            self._open = 0
         self._until_beacon -= 1
         if self._until_beacon <= 0 and self._signal():
             self._until_beacon = self._beacon
@@ -81,12 +98,13 @@ class SmallPost:
             self._until_resend -= 1
             if self._until_resend <= 0:
                 outbox.resend()
-        while outbox.unsent < outbox.next:
-            if not line.write(outbox.slot(outbox.unsent)):
+        while self._until_beacon > 0 and outbox.unsent < outbox.next:
+            if not self._send(outbox.slot(outbox.unsent)):
                 break
             if outbox.unsent == outbox.lowest:
                 self._until_resend = self._resend
             outbox.unsent += 1
+            self._signals = 0
 
     def _signal(self):
         """Send hello until the host has it, and status; True when both were taken."""
@@ -95,15 +113,27 @@ class SmallPost:
         if not self._hello_known:
             set_word(self._hello, _HELLO_LOWEST, outbox.lowest)
             line.frame(self._hello, self._hello_frame)
-            if not line.write(self._hello_frame):
+            if not self._send(self._hello_frame):
                 return False
+            self._signals += 1
         status = self._status
         status[_STATUS_HEALTH] = self.health
         set_word(status, _STATUS_DROPS, outbox.drops)
         set_word(status, _STATUS_LOWEST, outbox.lowest)
         set_word(status, _STATUS_COUNT, self.count)
         line.frame(status, self._status_frame)
-        return line.write(self._status_frame)
+        if not self._send(self._status_frame):
+            return False
+        self._signals += 1
+        return True
+
+    def _send(self, frame):
+        """Whether the host's answer to one more frame finds room, and the whole frame left."""
+        if self._open == _CREDITS or not self.line.write(frame):
+            return False
+        self._open += 1
+        self._until_closed = self._resend
+        return True
 
 
 def _message(content, more):

@@ -1,8 +1,10 @@
 # ruff: noqa: F821
-"""A full agent on the micro:bit: reading i is READING(i); at the end, what it cost.
+"""A full agent on the micro:bit: reading i is reading(i); at the end, what it cost.
 
 Put before it: READINGS, how many; LOCKED, whether each step runs with the heap locked;
-COUNT, from which the counters start; and a line `def reading(i): ...`.
+COUNT, from which the counters start; BUSY, ms that every eighth sample takes; and a
+line `def reading(i): ...`. When the segment is over it listens until it hears a frame
+that is none of this boot, so that all that was sent before has been heard, too.
 """
 
 import gc
@@ -18,8 +20,57 @@ from tinyldp_device.small import SmallAgent, run
 from tinyldp_device.state import State
 from tinyldp_protocol.messages import COUNTER_END
 
+# Milliseconds until a step comes all the same, and drops a frame.
+_PATIENCE = 5000
+
+
+class Steps:
+    """A clock by which no step is late: each comes as soon as the outbox has room."""
+
+    def __init__(self):
+        self.now = 0
+        self.waited = 0
+
+    def ticks_ms(self):
+        return self.now
+
+    def ticks_add(self, ticks, ms):
+        return ticks + ms
+
+    def ticks_diff(self, a, b):
+        return a - b
+
+    def sleep_ms(self, ms):
+        if agent.outbox.next - agent.outbox.lowest < OUTBOX or self.waited == _PATIENCE:
+            self.now += task.tick
+            self.waited = 0
+            return
+        time.sleep_ms(ms)
+        self.waited += 1
+
+
+class Counted:
+    """The line, and how many bytes were taken from it."""
+
+    def __init__(self, port):
+        self.port = port
+        self.taken = 0
+
+    def write(self, frame):
+        return self.port.write(frame)
+
+    def readinto(self, buf):
+        n = self.port.readinto(buf)
+        if n:
+            self.taken += n
+        return n
+
 
 def sample():
+    return reading(counted())
+
+
+def counted():
     i = found[0]
     if i == READINGS:
         raise StopIteration
@@ -27,15 +78,21 @@ def sample():
     if i & 63 == 63:
         gc.collect()
         found[1] = min(found[1], gc.mem_free())
-    return reading(i)
+    if BUSY and i & 7 == 7:
+        time.sleep_ms(BUSY)
+    return i
 
 
 def locked():
     """As small.run, each step with the heap locked."""
-    due = time.ticks_ms()
-    while not agent.idle():
-        while time.ticks_diff(time.ticks_ms(), due) < 0:
+    due = 0
+    while True:
+        while clock.now < due:
             agent.listen()
+            clock.sleep_ms(1)
+        agent.service()
+        if agent.idle():
+            return
         value = None
         try:
             value = sample()
@@ -44,22 +101,27 @@ def locked():
         heap_lock()
         agent.tick(value)
         heap_unlock()
-        agent.service()
-        due = time.ticks_add(due, task.tick)
+        due += task.tick
 
 
 def play():
     if LOCKED:
         locked()
     else:
-        run(agent, task.tick, sample, time)
-    print("end", found[1], agent.line.rejected)
+        run(agent, task.tick, sample, clock)
+    before = agent.line.rejected
+    print("over")
+    while agent.line.rejected == before:
+        agent.listen()
+    print("end", found[1], before, port.taken, agent.outbox.drops)
 
 
 task = None
 identity = Identity(State(FileSlot("state0"), FileSlot("state1")))
 entropy = Entropy(HardwareRng(), 4)
-agent = SmallAgent(task, entropy, open_serial(), identity.pseudonym)
+port = Counted(open_serial())
+agent = SmallAgent(task, entropy, port, identity.pseudonym)
+clock = Steps()
 if identity.ended:
     agent.health = COUNTER_END
 if COUNT:

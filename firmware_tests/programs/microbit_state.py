@@ -1,6 +1,8 @@
-"""Count a boot on the micro:bit, and stop in the middle at the point that the file names."""
+"""Count a boot on the micro:bit; announce each point of each write, and wait there for a byte.
 
-import os
+A line says: repair or save, the slot, the step (before the file is opened, before each
+byte and before it is closed, when it is closed), and the boots that the payload counts.
+"""
 
 from microbit import uart
 
@@ -9,41 +11,31 @@ from tinyldp_device.identity import Identity
 from tinyldp_device.state import State
 
 
-class Point:
-    """Stops at its turn; the file is gone by then, so that the next boot runs through."""
-
-    def __init__(self):
-        self.left = -1
-        if "point" in os.listdir():
-            file = open("point")  # noqa: SIM115
-            self.left = int(file.read())
-            file.close()
-            os.remove("point")
-
-    def pass_(self):
-        if self.left == 0:
-            uart.write("ready")
-            while True:
-                pass
-        self.left -= 1
-
-
-class Stopping(FileSlot):
+class Slot(FileSlot):
     def write(self, data):
-        point.pass_()
+        at_point(self._name, 0, data)
         file = open(self._name, "wb")  # noqa: SIM115
-        point.pass_()
-        file.write(data)
-        point.pass_()
+        for i in range(len(data)):
+            at_point(self._name, 1 + i, data)
+            file.write(data[i : i + 1])
+        at_point(self._name, 1 + len(data), data)
         file.close()
-        point.pass_()
+        at_point(self._name, 2 + len(data), data)
+
+
+def at_point(name, step, data):
+    # load() repairs before it knows a generation.
+    print("save" if state._generation else "repair", name, step, data[12] | data[13] << 8)
+    while not uart.any():
+        pass
+    uart.read(1)
 
 
 def play():
-    print("state", str(identity.pseudonym, "utf-8"), identity.boots)
+    print("up", str(identity.pseudonym, "utf-8"), identity.boots)
 
 
 task = None
-point = Point()
-identity = Identity(State(Stopping("state0"), Stopping("state1")))
+state = State(Slot("state0"), Slot("state1"))
+identity = Identity(state)
 play()

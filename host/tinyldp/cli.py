@@ -300,6 +300,7 @@ def _flash(options: argparse.Namespace) -> int:
             new_identity=options.new_identity,
             replace_main=options.replace_main,
             progress=progress.update,
+            waiting=lambda sentence: print(f"tinyldp flash: {sentence}", file=sys.stderr),
         )
     if options.json:
         _print_json({**asdict(done), "certified": certified})
@@ -308,7 +309,7 @@ def _flash(options: argparse.Namespace) -> int:
             f"Task {done.task_id}{_uncertified(certified)} runs on the {done.board} board "
             f"at {done.port} (MicroPython {done.micropython}).\n"
             f"{done.files} files, {done.bytes} bytes, {done.copied} of them new, "
-            "all verified by SHA-256.\n"
+            f"all verified {done.verified}.\n"
             f"Pseudonym {done.pseudonym}, {done.identity}."
         )
     return 0

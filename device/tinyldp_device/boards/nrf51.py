@@ -1,10 +1,6 @@
-"""The BBC micro:bit and other nRF51 boards with its MicroPython: generator, storage, line."""
+"""The BBC micro:bit and other nRF51 boards with its MicroPython: generator and line."""
 
 from tinyldp_protocol.messages import HARDWARE
-
-# Looks at the generator before it counts as dead: 20 s. A byte takes 0.7 ms at the most (nRF51
-# reference manual, RNG); an emulator's can be late, and its clock jump.
-_PATIENCE = 1000000
 
 
 class HardwareRng:
@@ -19,12 +15,12 @@ class HardwareRng:
         mem32[0x4000D504] = 1
 
     def fill(self, buf):
-        """Allocates nothing."""
         registers = self._registers
         registers[0x4000D000] = 1
+        # Dead after 20 s. A byte takes 0.7 ms at the most (nRF51 reference manual, RNG).
+        patience = 1000000
         for i in range(len(buf)):
             registers[0x4000D100] = 0
-            patience = _PATIENCE
             while not registers[0x4000D100]:
                 patience -= 1
                 if not patience:
@@ -34,7 +30,7 @@ class HardwareRng:
 
 
 def open_serial():
-    """The USB line at 115200 baud, binary: Ctrl-C (0x03) is a byte like any other."""
+    """The USB line, 115200 baud; Ctrl-C is a byte like any other."""
     from microbit import uart  # pyright: ignore[reportMissingImports]
     from micropython import kbd_intr
 

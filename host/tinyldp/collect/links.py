@@ -34,7 +34,8 @@ _WAIT = 0.1
 _RETRY = 0.5
 _CONNECT = 10
 _KEEPALIVE = 30
-_OUTGOING = 64
+# Frames that wait to be sent: as many acks of 20 bytes as fit in a small board's ring of 64.
+_OUTGOING = 3
 
 
 class Arrived(NamedTuple):
@@ -109,9 +110,14 @@ class SerialLine:
         return Arrived(self._link, messages, refused)
 
     def send(self, link: Link, message: bytes) -> None:
-        # When the queue is full, the device does not read: its frames will come again.
-        with contextlib.suppress(queue.Full):
-            self._outgoing.put_nowait(framed(message))
+        # When the queue is full, the device does not read: the newest ack says all.
+        while True:
+            try:
+                self._outgoing.put_nowait(framed(message))
+                return
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._outgoing.get_nowait()
 
     def committed(self) -> None:
         pass

@@ -27,7 +27,7 @@ from tinyldp_protocol.task import STASWITCH, Task
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 CLASSES = frozenset(
     {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer", "RanSwitch", "StaSwitch"}
-    | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity", "Words"}
+    | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
 )
 # Found on the board: what leaves 1.5 KB free while it reports, and what it compiles at once.
 LARGEST_DATA = 1536
@@ -82,11 +82,18 @@ class Build:
 def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = None) -> Build:
     """The files for a micro:bit that runs this Task; sample: source that defines sample().
 
+    program: what runs, a script that constructs each of its own classes without bases once.
     Raises UserError, with the sizes, when they cannot fit.
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
-    statements = dissolved(modules_of(task, program or PROGRAM.read_text()), CLASSES, _OF_MAIN)
+    program = PROGRAM.read_text() if program is None else program
+    own = {
+        node.name
+        for node in ast.parse(program).body
+        if isinstance(node, ast.ClassDef) and not node.bases
+    }
+    statements = dissolved(modules_of(task, program), CLASSES | own, _OF_MAIN)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1]
     if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call) or last.value.args:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tinyldp.errors import UserError
-from tinyldp.flash.inline import inline
+from tinyldp.flash.inline import inline, is_docstring
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import Fold, fold_locals
 from tinyldp.lanes.flatten import Module
@@ -50,6 +50,10 @@ def dissolved(
         statements += program.expanded(Rename(names).visit(node))
     functions = program.functions()
     _settle(statements, functions)
+    # What nobody calls any more must not count as a caller.
+    needed = _needed(statements, functions, _carried(statements, functions))
+    for name in functions.keys() - needed:
+        del functions[name]
     inline(statements, functions)
     for node in [*statements, *functions.values()]:
         ast.fix_missing_locations(node)
@@ -78,6 +82,32 @@ class _Program:
                     self._define(node, path, classes)
                 elif path != "program" or isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     self._define(node, path, classes)
+        # Functions that only construct: they are written where they are called.
+        self._makers: dict[str, tuple[ast.FunctionDef, ast.Call]] = {}
+        for name, node in list(self._definitions.items()):
+            made = self._construction(node)
+            if isinstance(node, ast.FunctionDef) and made is not None:
+                self._makers[name] = node, made
+                del self._definitions[name]
+
+    def _construction(self, node: ast.stmt) -> ast.Call | None:
+        """What a function constructs, if it does nothing else."""
+        body = [n for n in getattr(node, "body", []) if not is_docstring(n)]
+        value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Name)
+            and value.func.id in self._classes
+        ):
+            return value
+        return None
+
+    def _made(self, call: ast.Call) -> ast.Call:
+        """The construction, with the arguments of this call."""
+        assert isinstance(call.func, ast.Name)
+        function, made = self._makers[call.func.id]
+        names = [argument.arg for argument in function.args.args]
+        return Replace(dict(zip(names, call.args, strict=True))).visit(copy.deepcopy(made))
 
     def _define(self, node: ast.stmt, path: str, classes: frozenset[str]) -> None:
         if isinstance(node, ast.ClassDef) and node.name in classes:
@@ -147,6 +177,8 @@ class _Program:
         class Constructions(ast.NodeTransformer):
             def visit_Call(self, node: ast.Call) -> ast.expr:
                 self.generic_visit(node)
+                if isinstance(node.func, ast.Name) and node.func.id in program._makers:
+                    node = program._made(node)
                 if isinstance(node.func, ast.Name) and node.func.id in program._classes:
                     name = node.func.id
                     before.extend(program._initialised(name, name, "__init__", node.args))

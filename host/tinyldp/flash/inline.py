@@ -1,6 +1,7 @@
-"""Functions that are called at one place, or only give an expression, go where they are called.
+"""Functions that are called once, only give an expression, or raise, go where they are called.
 
-On a micro:bit a function costs some 60 bytes beside its body, and C stack.
+On a micro:bit a function costs some 60 bytes beside its body, and a call a seventh of
+the C stack.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ import ast
 import copy
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
+
+# Nodes of a body that is spliced as a loop: the line that it goes to has to be compiled.
+_LARGEST = 120
 
 _serial = itertools.count()
 
 
 def inline(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
     """Rewrite in place, one function after the other, until none is left to inline."""
+    _part_names(statements, functions)
     while True:
         counts = Counter(
             name for tree in [*statements, *functions.values()] for name in global_loads(tree)
@@ -39,6 +45,19 @@ def inline(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
             return
 
 
+def _part_names(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
+    """Rename local names that are global ones, too: a body may come to where they are local."""
+    taken = set(functions).union(*map(stored, statements))
+    for node in functions.values():
+        if isinstance(node, ast.FunctionDef):
+            own = {argument.arg for argument in node.args.args} | stored(node)
+            fresh = {name: f"{name}_{next(_serial)}" for name in sorted(own & taken)}
+            fresh = {name: new for name, new in fresh.items() if "." not in name}
+            Rename(fresh).visit(node)
+            for argument in node.args.args:
+                argument.arg = fresh.get(argument.arg, argument.arg)
+
+
 class _Sites(ast.NodeTransformer):
     """The calls of one function."""
 
@@ -46,11 +65,13 @@ class _Sites(ast.NodeTransformer):
         self._name = name
         self._function = function
         self._parameters = [argument.arg for argument in function.args.args]
-        body = [n for n in function.body if not _is_docstring(n)]
+        body = [n for n in function.body if not is_docstring(n)]
         self._body = body
         self._value = None
         # What a body gives at its end, when that is its only return.
         self._result: ast.expr | None = None
+        # Whether it returns from its midst: then it becomes a loop that is left at once.
+        self._looped = False
         returns = [part for n in body for part in ast.walk(n) if isinstance(part, ast.Return)]
         if len(body) == 1 and isinstance(body[0], ast.Return):
             self._value = body[0].value
@@ -58,14 +79,20 @@ class _Sites(ast.NodeTransformer):
             self._body = body[:-1]
             self._result = returns[0].value
         elif returns:
-            self._body = []
+            self._looped = True
+            if any(isinstance(n, ast.Return) for n in _in_loops(body)) or self._size() > _LARGEST:
+                self._body = []
+
+    def _size(self) -> int:
+        return sum(1 for node in self._body for _ in ast.walk(node))
 
     def wanted(self, count: int) -> bool:
         if self._value is not None:
             uses = Counter(n.id for n in ast.walk(self._value) if isinstance(n, ast.Name))
             once = all(uses[parameter] <= 1 for parameter in self._parameters)
             return once and (count == 1 or len(ast.unparse(self._value)) < 24)
-        return bool(self._body) and count == 1
+        raises = len(self._body) < 4 and isinstance((self._body or [None])[-1], ast.Raise)
+        return bool(self._body) and (count == 1 or raises)
 
     def _is_call(self, node: ast.AST | None) -> bool:
         return (
@@ -100,18 +127,60 @@ class _Sites(ast.NodeTransformer):
     def _spliced(self, site: ast.Expr | ast.Assign) -> list[ast.stmt]:
         call = site.value
         assert isinstance(call, ast.Call)
-        names = {*self._parameters, *(n for n in stored(self._function) if "." not in n)}
-        fresh = {name: f"{name}_{next(_serial)}" for name in names}
+        given = dict(zip(self._parameters, call.args, strict=True))
+        constant = {n: v for n, v in given.items() if isinstance(v, ast.Constant)}
+        own = {n for n in stored(self._function) if "." not in n}
+        constant = {n: v for n, v in constant.items() if n not in own}
+        names = {*self._parameters, *own} - constant.keys()
+        fresh = {name: f"{name}_{next(_serial)}" for name in sorted(names)}
         result: list[ast.stmt] = [
             ast.Assign([ast.Name(fresh[parameter], ast.Store())], value)
-            for parameter, value in zip(self._parameters, call.args, strict=True)
+            for parameter, value in given.items()
+            if parameter in fresh
         ]
-        result += [Rename(fresh).visit(copy.deepcopy(node)) for node in self._body]
+        put = Replace(constant)
+        body = [Rename(fresh).visit(put.visit(copy.deepcopy(node))) for node in self._body]
+        if self._looped:
+            left = _Leave(site)
+            body = [new for node in body for new in _listed(left.visit(node))]
+            if not isinstance(body[-1], ast.Break):
+                body += left.leave(None)
+            return [*result, ast.While(ast.Constant(True), body, [])]
+        result += body
         if isinstance(site, ast.Assign):
             value = copy.deepcopy(self._result) or ast.Constant(None)
-            result.append(ast.Assign(site.targets, Rename(fresh).visit(value)))
+            result.append(ast.Assign(site.targets, Rename(fresh).visit(put.visit(value))))
         return result
 
 
-def _is_docstring(node: ast.stmt) -> bool:
+class _Leave(ast.NodeTransformer):
+    """A return becomes what the site does with the value, and a break."""
+
+    def __init__(self, site: ast.Expr | ast.Assign) -> None:
+        self._site = site
+
+    def leave(self, value: ast.expr | None) -> list[ast.stmt]:
+        if isinstance(self._site, ast.Assign):
+            targets = copy.deepcopy(self._site.targets)
+            return [ast.Assign(targets, value or ast.Constant(None)), ast.Break()]
+        needed = value is not None and not isinstance(value, ast.Constant)
+        return [*([ast.Expr(value)] if needed else []), ast.Break()]
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        return self.leave(node.value)
+
+
+def _listed(node: ast.stmt | list[ast.stmt]) -> list[ast.stmt]:
+    return node if isinstance(node, list) else [node]
+
+
+def _in_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Everything inside the loops of these statements."""
+    for node in body:
+        for part in ast.walk(node):
+            if isinstance(part, (ast.For, ast.While)):
+                yield from ast.walk(part)
+
+
+def is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

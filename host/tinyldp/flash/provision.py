@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinyldp.errors import UserError
+from tinyldp.flash.flat import flash_flat
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
 from tinyldp_device.identity import provision
@@ -80,7 +81,10 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Flashed:
-    """What was done. identity: "new" or "kept". copied: files that were not there already."""
+    """What was done. identity: "new" or "kept". copied: files that were not there already.
+
+    verified: how the board's files were checked.
+    """
 
     port: str
     board: str
@@ -92,6 +96,7 @@ class Flashed:
     copied: int
     pseudonym: str
     identity: str
+    verified: str
 
 
 class BoardSlot:
@@ -118,19 +123,23 @@ def flash(
     new_identity: bool = False,
     replace_main: bool = False,
     progress: Progress | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Flashed:
     """Flash the board on a port, and start it.
 
+    A micro:bit gets what build_microbit makes (see flat), other boards packages.
     sample: a file with the function sample(); without one the board's own
     sample.py is used. board_file: for boards that are not in BOARDS. compiled:
     as .mpy files. new_identity: draw another pseudonym, forget the old one.
-    replace_main: overwrite a main.py that is not tinyldp's.
+    replace_main: overwrite a main.py that is not tinyldp's. progress: files done,
+    files in all, the next one. waiting: see Board.
     Raises UserError in every other case, with the old version still in use.
     """
     content = None if sample is None else read_sample(sample)
-    with Board(port) as board:
+    with Board(port, waiting) as board:
+        kind = _flash_microbit if board.flat else _flash
         try:
-            return _flash(
+            return kind(
                 board, task, content, board_file, compiled, new_identity, replace_main, progress
             )
         finally:
@@ -189,6 +198,38 @@ def _flash(
         copied=copied,
         pseudonym=pseudonym.hex(),
         identity="kept" if identity == "kept" else "new",
+        verified="by SHA-256",
+    )
+
+
+def _flash_microbit(
+    board: Board,
+    task: Task,
+    sample: bytes | None,
+    board_file: Path | None,
+    compiled: bool,
+    new_identity: bool,
+    replace_main: bool,
+    progress: Progress | None,
+) -> Flashed:
+    if board_file is not None or compiled:
+        option = "--mpy" if compiled else "--board"
+        raise UserError(f"What runs on a micro:bit is built for it: flash without {option}.")
+    files, copied, pseudonym, identity = flash_flat(
+        board, task, sample, new_identity, replace_main, progress
+    )
+    return Flashed(
+        port=board.port,
+        board="micro:bit",
+        micropython=".".join(map(str, board.facts.version)),
+        task_id=task.id.hex(),
+        version=_version(files),
+        files=len(files),
+        bytes=sum(map(len, files.values())),
+        copied=copied,
+        pseudonym=pseudonym.hex(),
+        identity=identity,
+        verified="by reading them back",
     )
 
 

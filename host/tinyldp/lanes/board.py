@@ -14,7 +14,7 @@ import io
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,17 +27,7 @@ _TIMEOUT = 2
 _ENTER = 6
 _LONGEST = 15
 _ATTEMPTS = 6
-# What every board with a REPL can be asked, from MicroPython 1.9.2 on.
-_WHO = """
-import sys
-v=sys.implementation
-try:
- import os
- p=os.getcwd()
-except Exception:
- p=''
-print(repr((v[0],tuple(v[1])[:3],sys.platform,getattr(sys,'maxsize',0),p)))
-"""
+_TO_RESET = 60
 _TREE = """
 import os
 def _t(d):
@@ -90,11 +80,13 @@ class Facts:
 class Board(Stoppable):
     """One board, its program stopped, at its raw REPL until stop().
 
+    waiting: is told in one sentence that somebody has to press the reset button
+    of a board that talks and does not stop; Ctrl-C is then sent for a minute.
     Raises UserError when there is none, when another program has the port, when
     nothing answers and when what runs there cannot be stopped.
     """
 
-    def __init__(self, port: str) -> None:
+    def __init__(self, port: str, waiting: Callable[[str], None] | None = None) -> None:
         try:
             from mpremote.transport import TransportError
             from mpremote.transport_serial import SerialTransport
@@ -117,14 +109,15 @@ class Board(Stoppable):
                     ) from None
                 time.sleep(0.1)
         self.serial: Any = self._transport.serial
+        self.serial.write_timeout = _LONGEST
         # mpremote would listen for ever to a board that never stops sending.
         self._deadline = 0.0
         self._read = self.serial.read
         self.serial.read = self._read_in_time
+        self._waiting = waiting
         try:
             self._enter()
-            with self._told("asked what it is"):
-                self.facts = self._ask()
+            self.facts = self._ask()
         except BaseException:
             self.unplug()
             raise
@@ -157,10 +150,41 @@ class Board(Stoppable):
         with self._told(what):
             return self._transport.exec(code)
 
+    def command(self, line: bytes, what: str = "used") -> bytes:
+        """exec() for boards that receive no more than 64 bytes at a time: one short line."""
+        self.begin_line(line, what)
+        with self._told(what):
+            output, error = self._transport.follow(_TIMEOUT)
+            if error:
+                raise self._refused(what, error.decode(errors="replace").strip().split("\n")[-1])
+            return output
+
+    def value(self, expression: bytes, what: str) -> Any:
+        """command() for the value of a short expression."""
+        try:
+            return ast.literal_eval(self.command(b"print(%b)" % expression, what).decode().strip())
+        except (ValueError, SyntaxError):
+            raise self._garbled(what) from None
+
     def begin(self, code: str) -> None:
         """Start code; its bytes are then exchanged over `serial`."""
         with self._told("started"):
             self._transport.exec_raw_no_follow(code)
+
+    def send(self, data: bytes) -> None:
+        """Bytes for started code."""
+        try:
+            self.serial.write(data)
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def begin_line(self, line: bytes, what: str = "started") -> None:
+        """begin() for one short line."""
+        with self._told(what):
+            self._until(b">")
+            self.serial.write(line + b"\x04")
+            if self.serial.read(2) != b"OK":
+                raise self._failure("no OK")
 
     def receive(self, deadline: float) -> bytes:
         """What started code has sent, or b"" when nothing came until the deadline."""
@@ -294,20 +318,34 @@ class Board(Stoppable):
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         self._transport.enter_raw_repl(
-                            soft_reset=attempt < 2, timeout_overall=_ENTER - 2 * attempt
+                            soft_reset=attempt < 2,
+                            timeout_overall=(_ENTER if self._waiting is None else 3) - 2 * attempt,
                         )
                     return
                 except self._failure:
-                    if not self._hears(0.5):
+                    if self._waiting is not None or not self._hears(0.5):
                         break
         except OSError as error:
             raise self._gone(error) from None
         if self._hears(1.0):
+            if self._waiting is not None and self._was_reset(self._waiting):
+                self._waiting = None
+                return self._enter()
             raise UserError(
                 f"The board at {self.port} keeps sending and does not stop on Ctrl-C: "
                 "press its reset button and try again at once."
             )
         raise UserError(f"The board at {self.port} does not answer: no MicroPython REPL there.")
+
+    def _was_reset(self, waiting: Callable[[str], None]) -> bool:
+        """Ctrl-C until the board, just reset, hears it before its program does."""
+        waiting(f"The board at {self.port} does not stop on Ctrl-C: press its reset button.")
+        end = time.monotonic() + _TO_RESET
+        said = b""
+        while not said.endswith(b">>> ") and time.monotonic() < end:
+            self.send(b"\x03")
+            said = (said + self.receive(time.monotonic() + 0.1))[-64:]
+        return said.endswith(b">>> ")
 
     def _settle(self) -> bool:
         """Throw away what is still on its way, for a second at most; True when it fell silent."""
@@ -332,15 +370,24 @@ class Board(Stoppable):
             raise self._failure(f"no {ending!r}")
 
     def _ask(self) -> Facts:
-        ((name, version, platform, largest, home),) = self.rows(_WHO, "asked what it is")
-        bits = 63 if largest > 1 << 32 else 31
+        """In short lines, that every MicroPython from 1.9.2 on understands."""
+        what = "asked what it is"
+        self.command(b"import os,sys;v=sys.implementation", what)
+        name, version, platform = self.value(b"(v[0],tuple(v[1])[:3],sys.platform)", what)
+        largest = self.value(b"getattr(sys,'maxsize',0)", what)
+        home = self.value(b"repr(hasattr(os,'getcwd')and os.getcwd()or'')", what)
         path: list[str] = []
         mpy = 0
         if tuple(version) >= (1, 12):
-            ((path, mpy),) = self.rows(
-                "print(repr((sys.path,getattr(sys.implementation,'_mpy',0)&0xff)))", "asked"
-            )
+            path = self.value(b"sys.path", what)
+            mpy = self.value(b"getattr(v,'_mpy',0)&255", what)
+        bits = 63 if largest > 1 << 32 else 31
         return Facts(name, tuple(version), platform, bits, home, tuple(path), mpy)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has no folders: a micro:bit, whose files are for FlatFiles."""
+        return self.facts.platform == "microbit"
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -376,6 +423,10 @@ class Board(Stoppable):
         )
 
     def _gone(self, error: OSError) -> UserError:
+        import serial
+
+        if isinstance(error, serial.SerialTimeoutException):
+            return UserError(f"The board at {self.port} reads nothing of what is sent to it.")
         return UserError(f"The board at {self.port} is gone: {error.strerror or error}.")
 
     def unplug(self) -> None:

@@ -33,7 +33,7 @@ class Port(Stoppable):
 
     def _relay(self) -> None:
         while not self._stopping.is_set():
-            said = self._process.read(1024, timeout=0.02)
+            said = self._process.read(1024, timeout=0.003)
             with contextlib.suppress(BlockingIOError):
                 # Nobody waits for a reader, as on a real line.
                 if said:

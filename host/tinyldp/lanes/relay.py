@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,8 +28,7 @@ from tinyldp.errors import UserError
 from tinyldp.lanes.lane import Stoppable
 from tinyldp.lanes.unix import Unix
 
-# The interpreter gets the terminal as its own, so that the kernel turns Ctrl-C into an interrupt
-# while a program runs, and into a plain byte at the REPL, which sets the terminal raw.
+# The terminal is the interpreter's own, so that it ends when this process is killed.
 _RUN = (
     "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "sys.path.insert(0, sys.argv[1]); import micropython_run; "
@@ -56,20 +55,23 @@ def _boot(name):
     execfile(name)
 """
 _RAW_REPL = b"raw REPL; CTRL-B to exit\r\n>"
-_PASTE = b"\x05A\x01"
 _PROMPT = b"\r\n>>> "
-# Seconds that a board waits for somebody to read, as MicroPython's USB does.
-_PATIENCE = 0.5
+_CTRL_C = b"\x03"
+# Seconds that a board waits for somebody to read, before it goes on as if nobody listened.
+_PATIENCE = 2.0
+# A program has seen an interrupt after so much processor time, or so much time: in ticks, seconds.
+_SERVED = (3, 0.25)
+_NEVER = (-3, -0.25)
 
 
 class RelayedBoard(Stoppable):
     """port: the path to open. folder: its files, a temporary folder when none is given.
 
-    Raises UserError when the unix port is missing.
+    Raises UserError where missing() has a reason.
     """
 
     def __init__(self, folder: Path | None = None, heap: str = "256K") -> None:
-        reason = Unix.missing()
+        reason = self.missing()
         if reason is not None:
             raise UserError(f"The relayed board is not available: {reason}.")
         self._temporary = None
@@ -81,6 +83,7 @@ class RelayedBoard(Stoppable):
         self._raw = False
         self._stalled = False
         self._on = threading.Event()
+        self._on.set()
         self._stop_read, self._stop_write = os.pipe()
         self._host, self._host_slave = os.openpty()
         tty.setraw(self._host_slave)
@@ -89,6 +92,13 @@ class RelayedBoard(Stoppable):
         self._start()
         self._thread = threading.Thread(target=self._relay, name="relayed board", daemon=True)
         self._thread.start()
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why this computer cannot play a board, or None when it can."""
+        if not Path("/proc/self/status").exists():
+            return "it needs Linux"
+        return Unix.missing()
 
     @property
     def pid(self) -> int:
@@ -119,7 +129,7 @@ class RelayedBoard(Stoppable):
         assert spec is not None
         assert spec.origin is not None
         self._device, slave = os.openpty()
-        _interruptible(slave, True)
+        _make_interruptible(slave)
         files = ["boot.py"] if self._raw else ["boot.py", "main.py"]
         boot = _BOOT + "".join(f"_boot({name!r})\n" for name in files)
         site = str(Path(spec.origin).parent)
@@ -139,7 +149,7 @@ class RelayedBoard(Stoppable):
         os.set_blocking(self._device, False)
         self._ready = False
         self._said = b""
-        self._pasting = self._pasted = False
+        self._interrupted_at = _NEVER
         if self._raw:
             os.write(self._device, b"\x01")
 
@@ -166,13 +176,8 @@ class RelayedBoard(Stoppable):
                     continue
             if self._host in ready:
                 held = os.read(self._host, 1024)
-                self._said_by_host(held)
-                if termios.tcgetattr(self._device)[3] & termios.ISIG:
-                    # A second interrupt before the first is served would end the unix port.
-                    held = re.sub(b"\x03+", b"\x03", held)
             if held and self._ready:
-                with contextlib.suppress(BlockingIOError, OSError):
-                    held = held[os.write(self._device, held) :]
+                held = self._told_by_host(held)
 
     def _restart(self) -> None:
         """The interpreter has ended: begin anew, as a board does."""
@@ -180,6 +185,11 @@ class RelayedBoard(Stoppable):
         code = self._child.wait()
         if code == _RESET or code < 0:
             self._raw = False
+            if code < 0:
+                # What was on the line went nowhere.
+                with contextlib.suppress(BlockingIOError):
+                    while os.read(self._host, 4096):
+                        pass
         else:
             self._to_host(b"\r\nMPY: soft reboot\r\n")
         self._start()
@@ -194,23 +204,69 @@ class RelayedBoard(Stoppable):
             self._ready = True
             chunk = before + after
             self._said = after
-        if self._pasted and self._said.endswith(b"\x04>"):
-            self._pasted = False
-            _interruptible(self._device, False)
         self._to_host(chunk)
         prompt, raw = self._said.rfind(_PROMPT), self._said.rfind(_RAW_REPL)
         if prompt != raw:
             self._raw = raw > prompt
         self._said = self._said[-len(_RAW_REPL) :]
 
-    def _said_by_host(self, chunk: bytes) -> None:
-        """The unix port runs pasted code with Ctrl-C as a plain byte; here it interrupts."""
-        if _PASTE in chunk:
-            self._pasting = True
-        elif self._pasting and chunk.endswith(b"\x04"):
-            self._pasting = False
-            self._pasted = True
-            _interruptible(self._device, True)
+    def _told_by_host(self, data: bytes) -> bytes:
+        """Give the interpreter what it takes of this; what is left."""
+        end = data.find(_CTRL_C)
+        if end == 0:
+            rest = data.lstrip(_CTRL_C)
+            if self._interrupted():
+                return rest
+            end = len(data) - len(rest)
+        elif end < 0:
+            end = len(data)
+        if not self._catches():
+            # What the REPL runs next can be interrupted, until it says otherwise.
+            _make_interruptible(self._device)
+            self._interrupted_at = _NEVER
+        with contextlib.suppress(BlockingIOError, OSError):
+            return data[os.write(self._device, data[:end]) :]
+        return data
+
+    def _interrupted(self) -> bool:
+        """Whether Ctrl-C was for a program, which then has got it, and is no byte for it to read.
+
+        The interpreter is held still meanwhile: a program that ended between
+        the look and the signal would take the interpreter with it.
+        """
+        child = self._child.pid
+        try:
+            os.kill(child, signal.SIGSTOP)
+            event = os.waitid(os.P_PID, child, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if event is None or event.si_code != os.CLD_STOPPED:
+                return True
+            os.waitid(os.P_PID, child, os.WSTOPPED)
+            if not self._catches() or not termios.tcgetattr(self._device)[3] & termios.ISIG:
+                return False
+            now = (self._processor_time(), time.monotonic())
+            # A second interrupt before the first is served would end the unix port.
+            if any(b - a >= c for a, b, c in zip(self._interrupted_at, now, _SERVED, strict=True)):
+                self._interrupted_at = now
+                os.kill(child, signal.SIGINT)
+            return True
+        except OSError:
+            # It has just ended.
+            return True
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGCONT)
+
+    def _catches(self) -> bool:
+        """Whether the interpreter has a handler for interrupts: it does while a program runs."""
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self._child.pid}/status").read_text().splitlines():
+                if line.startswith("SigCgt:"):
+                    return bool(int(line.split()[1], 16) & 1 << signal.SIGINT - 1)
+        return True
+
+    def _processor_time(self) -> int:
+        text = Path(f"/proc/{self._child.pid}/stat").read_text()
+        return sum(map(int, text.rpartition(")")[2].split()[11:13]))
 
     def _to_host(self, chunk: bytes) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -222,18 +278,21 @@ class RelayedBoard(Stoppable):
                 if self._stalled or time.monotonic() >= deadline:
                     self._stalled = True
                     return
-                select.select([self._stop_read], [], [], 0.002)
+                stopping = select.select([self._stop_read], [], [], 0.002)[0]
+                if stopping or not self._on.is_set():
+                    return
 
 
-def _interruptible(end: int, on: bool) -> None:
-    """Whether Ctrl-C interrupts; apart from that the terminal is raw."""
-    tty.setraw(end, termios.TCSANOW)
+def _make_interruptible(end: int) -> None:
+    """Raw, and marked as what makes Ctrl-C an interrupt; the relay, and not the kernel, does it."""
     attributes = termios.tcgetattr(end)
-    if on:
-        attributes[3] |= termios.ISIG | termios.NOFLSH
-        for other in (termios.VQUIT, termios.VSUSP):
+    if attributes[3] != termios.ISIG:
+        tty.setraw(end, termios.TCSANOW)
+        attributes = termios.tcgetattr(end)
+        attributes[3] = termios.ISIG
+        for other in (termios.VINTR, termios.VQUIT, termios.VSUSP):
             attributes[6][other] = b"\x00"
-    termios.tcsetattr(end, termios.TCSANOW, attributes)
+        termios.tcsetattr(end, termios.TCSANOW, attributes)
 
 
 def main(folder: str) -> None:
