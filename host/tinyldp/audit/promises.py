@@ -25,8 +25,12 @@ FALSE_ALARM = 1e-6
 _CHECKS = 10
 # Classes of a chi-square test expected to hold fewer are put together.
 _FEWEST = 8
-# Words that suffice for each value of a stream: JitterSort takes two, and the end redraws.
-_WORDS_A_STEP = 4
+# Simulated segments for each of the device's.
+_SIMULATED = 4
+# Values that are simulated together.
+_TOGETHER = 500_000
+# Words that suffice for each value of a stream, however often the end draws again.
+_WORDS_A_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Promise:
 
 def _likely(name: str, chances: Iterable[float], tests: int) -> Promise:
     """Whether the least of so many tests' p-values is one that a sound device shows."""
-    p = min(1.0, min(chances, default=1.0) * max(1, tests))
+    p = min(1.0, float(min(chances, default=1.0)) * max(1, tests))
     return Promise(name, p >= FALSE_ALARM / _CHECKS, f"p = {p:.3g}")
 
 
@@ -98,15 +102,23 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
 def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
     """Each value goes where the simulated mechanism takes it, and so do the two together.
 
-    Two-sample chi-square tests against as many simulated segments.
+    Two-sample chi-square tests against several times as many simulated segments.
     """
-    shape = (len(released), _WORDS_A_STEP * len(pair.symbols))
-    words = np.random.default_rng().integers(0, 1 << 24, shape, dtype=np.uint32)
-    again = simulated.release(task, np.tile(pair.symbols, (len(released), 1)), words)
+    length = len(pair.symbols)
     followed = [*([step] for step in _followed(pair)), list(pair.at)]
+    again: list[list[Integers]] = [[] for _ in followed]
+    rng = np.random.default_rng()
+    left = _SIMULATED * len(released)
+    while left:
+        n = min(left, max(1, _TOGETHER // length))
+        left -= n
+        words = rng.integers(0, 1 << 24, (n, _WORDS_A_STEP * length), dtype=np.uint32)
+        simulation = simulated.release(task, np.tile(pair.symbols, (n, 1)), words)
+        for found, steps in zip(again, followed, strict=True):
+            found.append(places(pair, simulation, steps))
     chances = (
-        _two_samples(places(pair, released, steps), places(pair, again, steps))
-        for steps in followed
+        _two_samples(places(pair, released, steps), np.concatenate(found))
+        for found, steps in zip(again, followed, strict=True)
     )
     return _likely(f"law, {pair.where}", chances, len(followed))
 
@@ -115,13 +127,15 @@ def _two_samples(found: Integers, again: Integers) -> float:
     """p-value of two samples of rows, (n, m) each, being of one law."""
     one, other, kinds = numbered(found, again)
     counts = np.stack([np.bincount(one, minlength=kinds), np.bincount(other, minlength=kinds)])
-    rare = counts.sum(axis=0) < 2 * _FEWEST
+    share = len(found) / (len(found) + len(again))
+    rare = counts.sum(axis=0) * share < _FEWEST
     kept = counts[:, ~rare]
     rest = counts[:, rare].sum(axis=1, keepdims=True)
     if rest.sum():
         kept = np.append(kept, rest, axis=1)
     total = kept.sum(axis=0)
-    statistic = float(((kept[0] - kept[1]) ** 2 / total).sum())
+    surplus = kept[0] - share * total
+    statistic = float((surplus**2 / total).sum()) / (share * (1 - share))
     return float(chdtrc(kept.shape[1] - 1, statistic)) if kept.shape[1] > 1 else 1.0
 
 

@@ -33,12 +33,16 @@ def open_link(kind, where, task, pseudonym, nonce):
 
 
 def main(task_path, words_path, readings_path, pool, pseudonym, kind, where, patient=True):
+    # What importing leaves behind would lie in the way of what is to stay.
+    gc.collect()
     with open(task_path, "rb") as file:
         task = read_file(file.read())
     pseudonym = unhexlify(pseudonym)
     words = open(words_path, "rb")
     entropy = Entropy(Replay(words), int(pool), allow_test=True)
-    agent = Agent(task, entropy, open_link(kind, where, task, pseudonym, entropy.nonce), pseudonym)
+    link = open_link(kind, where, task, pseudonym, entropy.nonce)
+    gc.collect()
+    agent = Agent(task, entropy, link, pseudonym)
     readings = open(readings_path, "rb")
     reading = array("i", [0])
     gc.collect()
