@@ -6,11 +6,13 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, Flashed, flash
 from tinyldp.lanes import Lane
 from tinyldp.lanes import board as board_module
-from tinyldp.lanes.board import Board
+from tinyldp.lanes.board import Board, Facts
 from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
@@ -64,7 +66,7 @@ os.chdir("/flash")
 """
 
 
-def task(resend: int = 50) -> Task:
+def task(resend: int = 50, batch: int = 1, outbox: int = 4) -> Task:
     made = Task(
         {
             "mechanism": STASWITCH,
@@ -73,10 +75,10 @@ def task(resend: int = 50) -> Task:
             "symbols": 256,
             "thresholds": [1 << 20],
             "tick": 5,
-            "batch": 1,
+            "batch": batch,
             "resend": resend,
             "beacon": 4,
-            "outbox": 4,
+            "outbox": outbox,
         }
     )
     write_file(made)
@@ -584,4 +586,37 @@ def test_bad_input(
         provision, "compile_module", lambda path, source, bits: b"M\x09" + bytes(20)
     )
     assert "version 9, but the board loads version 6" in refused(capsys, task_file, *good, "--mpy")
+    large = tmp_path / "large.task"
+    large.write_bytes(write_file(task(batch=235, outbox=255)))
+    (board.folder / "boot.py").write_text("fill = bytearray(200_000)\n")
+    assert "board cannot hold this Task: its buffers take 7" in refused(capsys, large, *good)
+    (board.folder / "boot.py").unlink()
+    facts = Facts("circuitpython", (9, 1, 0), "RP2040", 31, "/", (), 6)
+    monkeypatch.setattr(Board, "_ask", lambda self: facts)
+    assert "runs circuitpython 9.1.0, and not MicroPython" in refused(capsys, task_file, *good)
+    monkeypatch.undo()
     assert list(board.folder.iterdir()) == []
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    silent = ["--port", os.ttyname(slave), "--uncertified"]
+    assert "does not answer: no MicroPython REPL there" in refused(capsys, task_file, *silent)
+    os.close(master)
+    os.close(slave)
+
+
+def test_stopped_by_ctrl_c(board: RelayedBoard, sample: Path, task_file: Path) -> None:
+    """One sentence; what ran before goes on, and flashing again goes through."""
+    first = flash(board.port, NEW, sample=sample)
+    command = [sys.executable, "-m", "tinyldp", "flash", str(task_file), "--port", board.port]
+    command += ["--uncertified", "--sample", str(sample)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        while len(list(board.folder.glob(f"{ROOT}/*/tinyldp_device/*.py"))) < 9:
+            assert running.poll() is None
+            time.sleep(0.001)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err) == (130, b"", b"tinyldp flash: stopped.\n")
+    pseudonym = bytes.fromhex(first.pseudonym)
+    assert heard(board) == {"task": NEW.id, "pseudonym": pseudonym}
+    assert cli.main(["flash", *command[4:], "--json"]) == 0
+    assert heard(board) == {"task": OLD.id, "pseudonym": pseudonym}
