@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +20,15 @@ from types import SimpleNamespace
 import pytest
 import serial
 
+from firmware_tests.microbit import PROGRAMS
 from tinyldp import cli
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, Flashed, flash
+from tinyldp.lanes import Lane
 from tinyldp.lanes import board as board_module
-from tinyldp.lanes.board import Board
+from tinyldp.lanes.board import Board, Facts
 from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
@@ -61,7 +66,7 @@ os.chdir("/flash")
 """
 
 
-def task(resend: int = 50) -> Task:
+def task(resend: int = 50, batch: int = 1, outbox: int = 4) -> Task:
     made = Task(
         {
             "mechanism": STASWITCH,
@@ -70,10 +75,10 @@ def task(resend: int = 50) -> Task:
             "symbols": 256,
             "thresholds": [1 << 20],
             "tick": 5,
-            "batch": 1,
+            "batch": batch,
             "resend": resend,
             "beacon": 4,
-            "outbox": 4,
+            "outbox": outbox,
         }
     )
     write_file(made)
@@ -156,6 +161,84 @@ def test_reflashing_keeps_identity_and_counts_boots(board: RelayedBoard, sample:
     assert heard(board)["pseudonym"] == bytes.fromhex(other.pseudonym)
 
 
+BLOCKS = 1024
+JOURNAL = """
+import struct
+journal = open("/disk/journal", "ab")
+class Journaled(Disk):
+    def writeblocks(self, n, buf, off=0):
+        journal.write(struct.pack("<HHH", n, off, len(buf))); journal.write(buf); journal.flush()
+        Disk.writeblocks(self, n, buf, off)
+    def ioctl(self, op, arg):
+        if op == 6:
+            journal.write(struct.pack("<HHH", arg, 0, 65535)); journal.flush()
+            Disk.writeblocks(self, arg, bytearray(b"\\xff" * 512))
+        return Disk.ioctl(self, op, arg)
+disk = Journaled()
+"""
+
+
+@pytest.mark.parametrize("lane", ["unix"], indirect=True)
+def test_power_cut_at_every_block_write_of_flashing(
+    lane: Lane,
+    sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    need: Callable[[str, str | None], None],
+) -> None:
+    """On littlefs, first flashing and flashing again: nothing, the old version, the new one."""
+    need("serial", Serial.missing() or RelayedBoard.missing())
+    folder = tmp_path / "board"
+    folder.mkdir()
+    boot = LITTLEFS.format(blocks=BLOCKS)
+    journal = JOURNAL.replace("/disk/journal", str(folder / "journal"))
+    (folder / "boot.py").write_text(boot.replace("disk = Disk()\n", journal))
+    versions: dict[str, dict[str, bytes]] = {}
+    real = provision._copy
+
+    def copy(found: Board, place: str, files: dict[str, bytes], progress: None) -> int:
+        versions[place.removeprefix(ROOT + "/")] = files
+        return real(found, place, files, progress)
+
+    monkeypatch.setattr(provision, "_copy", copy)
+    with RelayedBoard(folder) as board:
+        first = flash(board.port, OLD, sample=sample)
+        heard(board)
+        again = flash(board.port, NEW, compiled=True)
+        heard(board)
+    lane.install()
+    name = "littlefs_flash.py"
+    lines = [
+        f"{version} {path} {hashlib.sha256(content).hexdigest()}\n"
+        for version, files in versions.items()
+        for path, content in files.items()
+    ]
+    lane.put(
+        {
+            name: (PROGRAMS / name).read_bytes(),
+            "journal": (folder / "journal").read_bytes(),
+            "main": provision.MAIN.encode(),
+            "versions": "".join(lines).encode(),
+        }
+    )
+    stretches = replayed(lane, name)
+    assert [(stretch[0], stretch[2]) for stretch in stretches] == [
+        ("nothing", ""),
+        (first.version, first.pseudonym),
+        (again.version, first.pseudonym),
+    ]
+    assert min(int(stretch[1]) for stretch in stretches) > 50
+    # Had a few writes gone nowhere, a version in pieces would be found.
+    assert "broken:" in [stretch[0] for stretch in replayed(lane, name, "400-420")]
+
+
+def replayed(lane: Lane, name: str, *left_out: str) -> list[list[str]]:
+    """What the board runs, how often in a row, and its pseudonym."""
+    result = lane.run(name, "512", str(BLOCKS), *left_out, heap="64M", timeout=300)
+    assert result.exit_code == 0, (result.stdout + result.stderr).decode()
+    return [line.split(" ") for line in result.stdout.decode().splitlines()]
+
+
 class Cut(BaseException):
     """The cable is pulled, and the power with it."""
 
@@ -198,9 +281,12 @@ def interrupted(board: RelayedBoard, cutter: Cutter, at: int, again: Callable) -
         cutter.left = None
 
 
-@pytest.mark.parametrize("littlefs", [False, True])
+@pytest.mark.parametrize(
+    ("littlefs", "step"),
+    [(False, 3), (True, 5), *(pytest.param(fs, 1, marks=pytest.mark.soak) for fs in (False, True))],
+)
 def test_interrupted_at_every_file(
-    board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, littlefs: bool
+    board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, littlefs: bool, step: int
 ) -> None:
     """Between two versions: the old one or the new one runs, under one identity."""
     if littlefs:
@@ -211,7 +297,7 @@ def test_interrupted_at_every_file(
     versions = itertools.cycle([NEW, OLD])
     wanted, current = next(versions), OLD
     at, runs = 0, {}
-    for at in itertools.count(2 if littlefs else 0, 4 if littlefs else 1):
+    for at in itertools.count(step // 2, step):
         done = interrupted(
             board, cutter, at, functools.partial(flash, board.port, wanted, sample=sample)
         )
@@ -233,17 +319,18 @@ def test_interrupted_at_every_file(
             provision._remove_versions(found, {use[1]})
     assert at > 20
     # The old one as well as the new one was left running by an interruption.
-    assert {False, True} == set(seen[:-1]) or littlefs
+    assert {False, True} == set(seen[:-1]) or step > 1
     assert flash(board.port, wanted, sample=sample).pseudonym == first.pseudonym
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
 def test_first_flashing_interrupted_at_every_file(
-    board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch
+    board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Nothing runs, or the Task does; flashing again always goes through."""
     cutter = Cutter(monkeypatch, board)
     at, runs = 0, {}
-    for at in itertools.count(0, 3):
+    for at in itertools.count(0, step):
         done = interrupted(board, cutter, at, lambda: flash(board.port, OLD, sample=sample))
         runs = heard(board)
         if done is not None:
@@ -499,4 +586,37 @@ def test_bad_input(
         provision, "compile_module", lambda path, source, bits: b"M\x09" + bytes(20)
     )
     assert "version 9, but the board loads version 6" in refused(capsys, task_file, *good, "--mpy")
+    large = tmp_path / "large.task"
+    large.write_bytes(write_file(task(batch=235, outbox=255)))
+    (board.folder / "boot.py").write_text("fill = bytearray(200_000)\n")
+    assert "board cannot hold this Task: its buffers take 7" in refused(capsys, large, *good)
+    (board.folder / "boot.py").unlink()
+    facts = Facts("circuitpython", (9, 1, 0), "RP2040", 31, "/", (), 6)
+    monkeypatch.setattr(Board, "_ask", lambda self: facts)
+    assert "runs circuitpython 9.1.0, and not MicroPython" in refused(capsys, task_file, *good)
+    monkeypatch.undo()
     assert list(board.folder.iterdir()) == []
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    silent = ["--port", os.ttyname(slave), "--uncertified"]
+    assert "does not answer: no MicroPython REPL there" in refused(capsys, task_file, *silent)
+    os.close(master)
+    os.close(slave)
+
+
+def test_stopped_by_ctrl_c(board: RelayedBoard, sample: Path, task_file: Path) -> None:
+    """One sentence; what ran before goes on, and flashing again goes through."""
+    first = flash(board.port, NEW, sample=sample)
+    command = [sys.executable, "-m", "tinyldp", "flash", str(task_file), "--port", board.port]
+    command += ["--uncertified", "--sample", str(sample)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        while len(list(board.folder.glob(f"{ROOT}/*/tinyldp_device/*.py"))) < 9:
+            assert running.poll() is None
+            time.sleep(0.001)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err) == (130, b"", b"tinyldp flash: stopped.\n")
+    pseudonym = bytes.fromhex(first.pseudonym)
+    assert heard(board) == {"task": NEW.id, "pseudonym": pseudonym}
+    assert cli.main(["flash", *command[4:], "--json"]) == 0
+    assert heard(board) == {"task": OLD.id, "pseudonym": pseudonym}

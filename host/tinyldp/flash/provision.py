@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinyldp.errors import UserError
+from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
@@ -159,6 +160,7 @@ def _flash(
     progress: Progress | None,
 ) -> Flashed:
     name, board_source = _suited(board, board_file)
+    _refuse_too_large(board, task)
     use = _in_use(board)
     _refuse_shadows(board, content is not None)
     _refuse_foreign_main(board, replace_main)
@@ -312,6 +314,16 @@ def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
             "write one (README, Another board) and name it with --board."
         )
     return BOARDS[facts.platform], None
+
+
+def _refuse_too_large(board: Board, task: Task) -> None:
+    board.command(b"import gc;gc.collect()")
+    free, needed = board.value(b"gc.mem_free()", "asked for its memory"), task_data(task)
+    if free < needed:
+        raise UserError(
+            f"The board cannot hold this Task: its buffers take {needed} bytes of memory, "
+            f"{free} are free."
+        )
 
 
 def _refuse_shadows(board: Board, sample: bool) -> None:
