@@ -17,6 +17,7 @@ from tinyldp.flash.provision import flash
 from tinyldp.lanes import Lane
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
+from tinyldp.planning import choose
 from tinyldp.study import load_study
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -41,7 +42,8 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     with broker(tmp_path) as server:
         study = block("toml", "18830").replace("127.0.0.1:18830", server.address)
         (tmp_path / "load.toml").write_text(study)
-        subprocess.run(command(".venv/bin/tinyldp plan load.toml"), cwd=tmp_path, check=True)
+        for line in ("tinyldp plan load.toml", "tinyldp certify load.task"):
+            subprocess.run(command(f".venv/bin/{line}"), cwd=tmp_path, check=True)
         collect = command(".venv/bin/tinyldp collect load.toml --until-ended 1")
         with subprocess.Popen(
             [*collect, "--json"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -86,7 +88,8 @@ def test_your_sensor_in_ten_minutes(
             study = block("toml", "/dev/ttyACM0").replace("/dev/ttyACM0", port)
             (tmp_path / "sensor.toml").write_text(study)
             lines = block("sh", "tinyldp flash").strip().split("\n")
-            assert [line.split()[1] for line in lines] == ["plan", "flash", "collect", "report"]
+            steps = ["plan", "certify", "flash", "collect", "report"]
+            assert [line.split()[1] for line in lines] == steps
             for line in lines:
                 words = [port if word == "/dev/ttyACM0" else word for word in command(line)]
                 subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
@@ -96,7 +99,9 @@ def test_your_sensor_in_ten_minutes(
     report = command(".venv/bin/tinyldp report sensor.db --html sensor.html")
     done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
     (stream,) = json.loads(done.stdout)["streams"]
-    assert (stream["values"], stream["lost"], stream["health"]) == (500, 0, "ended")
+    # On a busy computer some steps are slept through, and count as missing readings.
+    assert stream["values"] >= 500
+    assert (stream["lost"], stream["health"]) == (0, "ended")
     assert stream["entropy"] == "OS"
     assert "<svg" in (tmp_path / "sensor.html").read_text()
 
@@ -112,12 +117,30 @@ def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) 
     (tmp_path / "mine.py").write_text(own)
     (tmp_path / "sample.py").write_text(block("python", "% 40"))
     (tmp_path / "sensor.toml").write_text(block("toml", "/dev/ttyACM0"))
-    task = load_study(tmp_path / "sensor.toml").task()
+    task = choose(load_study(tmp_path / "sensor.toml"))
     with RelayedBoard() as board:
         done = flash(
             board.port, task, sample=tmp_path / "sample.py", board_file=tmp_path / "mine.py"
         )
     assert done.board == "mine"
+
+
+@pytest.mark.parametrize("lane", ["unix"], indirect=True)
+def test_plan_simulate_and_attack(
+    lane: Lane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lane.stop()
+    (tmp_path / "room.toml").write_text(block("toml", '"room"'))
+    lines = block("sh", "audit").strip().split("\n")
+    assert [line.split()[1] for line in lines] == ["plan", "certify", "simulate", "audit"]
+    for line in lines:
+        subprocess.run(command(line), cwd=tmp_path, check=True, timeout=120)
+    assert (tmp_path / "room.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.chdir(tmp_path)
+    exec(block("python", "import tinyldp\n"), {})
+    epsilon, mse = map(float, capsys.readouterr().out.split())
+    assert 0.99 < epsilon <= 1
+    assert 0 < mse < 0.1
 
 
 @pytest.mark.parametrize("lane", ["wasm"], indirect=True)
