@@ -87,7 +87,7 @@ def free_heap(task: Task) -> tuple[int, int]:
         source = source.replace("import time\n", "import gc\nimport time\n")
         with start(lane, task, state_files(b"somebody"), source) as board:
             free = re.search(rb"free (\d+)", board.wait(60).stdout)
-    source = program("microbit_speed.py", STEPS=1000)
+    source = program("microbit_speed.py", STEPS=1000, WINDOW=task.window or 1)
     with open_lane("microbit") as lane, start(lane, task, {}, source) as board:
         steps = re.search(rb"steps (\d+)", board.wait(60).stdout)
     assert free is not None

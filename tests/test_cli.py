@@ -31,13 +31,17 @@ domain = 16
 {links}
 """
 
+# Those that read a file.
+COMMANDS = ["plan", "certify", "collect", "report", "simulate", "audit"]
+
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A study with its Task beside it, and no link that exists."""
+    """A study with its Task and certificate beside it, and no link that exists."""
     path = tmp_path / "wear.toml"
     path.write_text(STUDY.format(links='serial = ["/dev/no-such-port"]'))
     assert cli.main(["plan", str(path), "--json"]) == 0
+    assert cli.main(["certify", str(path.with_suffix(".task")), "--json"]) == 0
     return path
 
 
@@ -55,12 +59,12 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: st
     return captured.err
 
 
-@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_missing_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused([command, str(tmp_path / "nowhere")], capsys, "nowhere")
 
 
-@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("content", [os.urandom(3000), b"", b"\x00", b"[study]\nname = 'x'\n"])
 def test_wrong_file_type(
     command: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -71,7 +75,7 @@ def test_wrong_file_type(
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("command", ["plan", "collect", "report"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_folder_in_place_of_a_file(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +103,53 @@ def test_collect_needs_the_studys_own_task(study: Path, capsys: pytest.CaptureFi
     refused(["collect", str(study)], capsys, "damaged")
     study.with_suffix(".task").unlink()
     refused(["collect", str(study)], capsys, "wear.task")
+
+
+def test_collect_without_a_certificate(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refused; with --uncertified, every table says so."""
+    study.with_suffix(".task.cert.json").unlink()
+    refused(["collect", str(study)], capsys, "no certificate", "--uncertified")
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        arguments = ["collect", str(study), "--seconds", "1", "--uncertified", "--json"]
+        assert cli.main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["uncertified"]
+
+
+def test_a_damaged_certificate(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = study.with_suffix(".task.cert.json")
+    path.write_text(path.read_text().replace("0.4", "0.1", 1))
+    refused(["collect", str(study)], capsys, "damaged")
+
+
+def test_a_task_beyond_its_target(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """certify says it with its exit code, and collect and flash refuse the Task."""
+    study.write_text(study.read_text().replace("k = 10", "k = 10\nepsilon = 2\ndelta = 0.1"))
+    task = study.with_suffix(".task")
+    assert cli.main(["plan", str(study)]) == 0
+    capsys.readouterr()
+    assert cli.main(["certify", str(task), "--json"]) == 1
+    certificate = json.loads(capsys.readouterr().out)
+    assert not certificate["within_target"]
+    assert certificate["delta"] > 0.1
+    refused(["collect", str(study)], capsys, "more than its target")
+    refused(["flash", str(task), "--lane", "microbit"], capsys, "more than its target")
+
+
+def test_simulate(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "fleet.svg"
+    arguments = ["simulate", str(study), "--devices", "50", "--steps", "200", "--json"]
+    results = []
+    for seed in ("1", "1", "2"):
+        capsys.readouterr()
+        assert cli.main([*arguments, "--seed", seed, "--picture", str(picture)]) == 0
+        result = json.loads(capsys.readouterr().out)
+        results.append(result["mean_displacement"])
+    assert results[0] == results[1] != results[2]
+    assert "<svg" in picture.read_text()
+    refused(["simulate", str(study), "--devices", "0"], capsys, "devices")
+    refused(["simulate", str(study)], capsys, "devices")
+    refused(["simulate", str(study), "--picture", str(study)], capsys, "another file")
 
 
 def test_collect_without_links(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,9 @@
 """agent.Agent for boards with a few kilobytes: the same frames, on a serial line only."""
 
 from tinyldp_device.entropy import EntropyError
+from tinyldp_device.mechanism import make_mechanism, step_words
 from tinyldp_device.quantize import Quantizer
 from tinyldp_device.smallpost import SmallPost
-from tinyldp_device.switch import make_switch
 from tinyldp_protocol.framing import TAIL
 from tinyldp_protocol.messages import (
     COUNTER_END,
@@ -13,6 +13,7 @@ from tinyldp_protocol.messages import (
     RUNNING,
     set_word,
 )
+from tinyldp_protocol.task import OLH, OUE
 
 # Where a release's sequence number begins, in a message laid out like its frame.
 _SEQUENCE = 10
@@ -25,8 +26,11 @@ class SmallAgent(SmallPost):
         SmallPost.__init__(self, task, entropy, port, pseudonym)
         self._entropy = entropy
         self._quantizer = Quantizer(task)
-        self._mechanism = make_switch(task, entropy)
+        self._mechanism = make_mechanism(task, entropy)
+        self._words = step_words(task)
         self._stopping = False
+        # Whether a report is bytes; else whether it is an integer of two.
+        self._bytes = task.mechanism == OUE or task.mechanism == OLH
         self._wide = task.width == 2
         self._values_end = len(self._release) - TAIL
         self._values_at = self._values_end - task.batch * task.width
@@ -49,12 +53,17 @@ class SmallAgent(SmallPost):
                 self._halt(ENDED)
             return
         at = self._at
-        if self._wide:
-            self._release[at] = released & 255
+        if self._bytes:
+            for i in range(len(released)):
+                self._release[at] = released[i]
+                at += 1
+        else:
+            if self._wide:
+                self._release[at] = released & 255
+                at += 1
+                released >>= 8
+            self._release[at] = released
             at += 1
-            released >>= 8
-        self._release[at] = released
-        at += 1
         self._at = at
         self.count += 1
         if at == self._values_end:
@@ -70,7 +79,7 @@ class SmallAgent(SmallPost):
         """After each tick: the next random words, what the host says, what is due."""
         if self.health == RUNNING:
             try:
-                self._entropy.refill()
+                self._entropy.refill(self._words)
             except EntropyError:
                 self._halt(ENTROPY_FAILED)
         # Not where it halts, deep in a step: a call takes a seventh of a micro:bit's stack.

@@ -1,15 +1,20 @@
 # ruff: noqa: F821
-"""Steps a second on the micro:bit: STEPS of them, with a frame each, nothing sent."""
+"""Steps a second on the micro:bit: STEPS of them, nothing sent, after WINDOW that fill it."""
 
 import gc
 from time import ticks_diff, ticks_ms
 
 from tinyldp_device.boards.nrf51 import HardwareRng, open_serial
 from tinyldp_device.entropy import Entropy
+from tinyldp_device.mechanism import step_words
 from tinyldp_device.small import SmallAgent
 
 
 def play():
+    i = 0
+    while i < WINDOW:
+        agent.tick(i)
+        i += 1
     start = ticks_ms()
     i = 0
     while i < STEPS:
@@ -21,5 +26,6 @@ def play():
 
 
 task = None
-agent = SmallAgent(task, Entropy(HardwareRng(), 4), open_serial(), b"somebody")
+entropy = Entropy(HardwareRng(), max(4, step_words(task)))
+agent = SmallAgent(task, entropy, open_serial(), b"somebody")
 play()

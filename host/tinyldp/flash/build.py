@@ -22,11 +22,13 @@ from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT
-from tinyldp_protocol.task import STASWITCH, Task
+from tinyldp_device.mechanism import step_words
+from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 CLASSES = frozenset(
-    {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer", "RanSwitch", "StaSwitch"}
+    {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer"}
+    | {"RanSwitch", "StaSwitch", "JitterSort", "Grr", "Oue", "Olh"}
     | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
 )
 # Found on the board: what leaves 1.5 KB free while it reports, and what it compiles at once.
@@ -123,17 +125,27 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
 def modules_of(task: Task, program: str) -> dict[str, Module]:
     """What of each module the program needs for this Task, its integers written in."""
     modules = pruned(parsed(program))
-    trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
-    specialise(trees.values(), task)
-    return pruned({name: Module(tree.body) for name, tree in trees.items()})
+    # Once more when the other mechanisms are gone: their attributes have the same names.
+    for _ in range(2):
+        trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
+        specialise(trees.values(), task)
+        modules = pruned({name: Module(tree.body) for name, tree in trees.items()})
+    return modules
 
 
 def task_data(task: Task) -> int:
     """Bytes of heap for buffers whose size the Task decides, in the board's blocks of 16."""
     frame = HEAD + RELEASE_VALUES_AT + 1 + task.batch * task.width + TAIL
-    late = (1 if task.window <= 256 else 2) if task.mechanism == STASWITCH else 0
-    sizes = [frame] * (task.outbox + 1) + [task.window * task.width, task.window * late]
-    sizes += [4 * task.outbox, 4 * len(task.bins or ())]
+    sizes = [frame] * (task.outbox + 1) + [4 * task.outbox, 4 * len(task.bins or ())]
+    sizes += [3 * max(4, step_words(task))]
+    if task.window:
+        sizes.append(task.window * task.width)
+    if task.mechanism == STASWITCH:
+        sizes.append(task.window * (1 if task.window <= 256 else 2))
+    elif task.mechanism == JITTERSORT:
+        sizes += [task.window * 2, 4 * len(task.thresholds)]
+    elif task.mechanism in (OUE, OLH):
+        sizes.append(task.width)
     return sum(16 + (size + 15) // 16 * 16 for size in sizes)
 
 

@@ -283,7 +283,7 @@ def _settle_once(
             if "." in name and stores[name] == 1 and known(node.value):
                 fixed[name] = node.value
     replace = Replace(fixed)
-    fold = Fold({}, {})
+    fold = Fold({}, {}, {})
     kept: list[ast.stmt] = []
     for node in statements:
         if not (
@@ -296,15 +296,20 @@ def _settle_once(
     statements[:] = [node for node in kept if not isinstance(node, ast.Pass)]
     for name in functions:
         functions[name] = fold.visit(replace.visit(functions[name]))
-    _fix_parameters([*statements, *functions.values()], functions)
+    _fix_parameters([*statements, *functions.values()], functions, known)
     for node in functions.values():
         for part in ast.walk(node):
             if isinstance(part, ast.FunctionDef):
                 fold_locals(part, known)
 
 
-def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
-    """Write into a function what every call gives it."""
+def _fix_parameters(
+    trees: list[ast.stmt], functions: dict[str, ast.stmt], known: Callable[[ast.AST], bool]
+) -> None:
+    """Write into a function what every call gives it.
+
+    Only instances, until all of them are known: another may call the same function.
+    """
     calls: dict[str, list[ast.Call]] = {}
     mentions: Counter[str] = Counter()
     # Names that mean something else where a function is called.
@@ -325,6 +330,8 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
             continue
         changed = stored(function)
         arguments = function.args
+        if known is _instance and any(len(call.args) < len(arguments.args) for call in mine):
+            continue
         for call in mine:
             # What a call leaves out is written out.
             lacking = len(arguments.args) - len(call.args)
@@ -334,8 +341,9 @@ def _fix_parameters(trees: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
         for i in reversed(range(len(function.args.args))):
             parameter = function.args.args[i].arg
             given = mine[0].args[i]
-            fixed = _known(given) or (
-                isinstance(given, ast.Name)
+            fixed = known(given) or (
+                known is _known
+                and isinstance(given, ast.Name)
                 and given.id in functions
                 and given.id not in local[name]
             )

@@ -33,13 +33,20 @@ class Module:
                         self.definitions[part.name] = node
                     elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                         self.definitions[part.id] = node
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Name)
-                and isinstance(node.value, ast.Constant)
-                and type(node.value.value) is int
-            ):
-                self.constants[node.targets[0].id] = node.value.value
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                value = _integer(node.value)
+                if value is not None:
+                    self.constants[node.targets[0].id] = value
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The integer that is written here, perhaps as a power of two."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):
+        left, right = _integer(node.left), _integer(node.right)
+        return None if left is None or right is None else left << right
+    return None
 
 
 class _Fold(ast.NodeTransformer):
@@ -52,6 +59,26 @@ class _Fold(ast.NodeTransformer):
         if isinstance(node.ctx, ast.Load) and node.id in self._constants:
             return ast.copy_location(ast.Constant(self._constants[node.id]), node)
         return node
+
+
+class _Lift(ast.NodeTransformer):
+    """Takes imports from the packages out of functions: on a flat board all are at the top."""
+
+    def __init__(self) -> None:
+        self.lifted: list[ast.stmt] = []
+        self._depth = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        if not self._depth or (node.module or "").partition(".")[0] not in PACKAGES:
+            return node
+        self.lifted.append(node)
+        return ast.Pass()
 
 
 class _Reach:
@@ -99,10 +126,11 @@ class _Reach:
 
 def parsed(program: str) -> dict[str, Module]:
     """The packages' modules, and `program` under that name, with integer constants written out."""
-    modules = {
-        path[:-3].replace("/", "."): Module(ast.parse(source).body)
-        for path, source in {**sources(), "program.py": program.encode()}.items()
-    }
+    modules: dict[str, Module] = {}
+    for path, source in {**sources(), "program.py": program.encode()}.items():
+        lift = _Lift()
+        body = [lift.visit(node) for node in ast.parse(source).body]
+        modules[path[:-3].replace("/", ".")] = Module([*lift.lifted, *body])
     for module in modules.values():
         constants = dict(module.constants)
         for name, home in module.imports.items():
