@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tinyldp.lanes import LANES, Lane, Result, open_lane
 from tinyldp.lanes.board import Board
@@ -25,6 +26,10 @@ from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.port import Port
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
+
+# How long an example takes is the machine's business: speed is measured in benchmarks.
+settings.register_profile("tinyldp", deadline=None)
+settings.load_profile("tinyldp")
 
 FIRMWARE_TESTS = Path(__file__).parent / "firmware_tests"
 PORTABLE = FIRMWARE_TESTS / "portable"
