@@ -143,7 +143,7 @@ def play(
             )
 
     with open_lane(lane_name) as lane, ThreadPoolExecutor(many) as pool, ExitStack() as running:
-        lane.install(compiled=lane_name == "unix")
+        lane.install()
         lane.put(
             {
                 "audit.py": _PROGRAM.read_bytes(),
