@@ -62,6 +62,11 @@ def whole_segments(transcripts: Transcripts) -> Promise:
     return Promise("whole segments", not transcripts.short, f"{transcripts.short} were not whole")
 
 
+def padding(transcripts: Transcripts) -> Promise:
+    """What a segment's last frame lacks in values is zeros."""
+    return Promise("padding", not transcripts.padded, f"of {transcripts.padded} segments not zeros")
+
+
 def of_stream(task: Task, pair: Pair, first: Integers, second: Integers) -> list[Promise]:
     """What holds for the (n, steps) symbols that were released under two neighbours."""
     # Where a value is missing, nothing can be said about its place.

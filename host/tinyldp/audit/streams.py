@@ -40,13 +40,15 @@ def numbered(first: Integers, second: Integers) -> tuple[Integers, Integers, int
 
 
 def lower_bounds(
-    first: Integers, second: Integers, epsilon: float, delta: float, confidence: float
+    first: Integers, second: Integers, epsilon: float, delta: float, wrong: float
 ) -> tuple[float, float]:
     """(an epsilon at this delta, a delta at this epsilon): neither can be smaller.
 
-    first, second: (n, 2) places under two neighbours, n segments each. The confidence is
-    that of each figure alone.
+    first, second: (n, 2) places under two neighbours, n segments each. wrong: the chance that
+    one of the two figures is wrong, for each alone.
     """
+    if not len(first):
+        return 0.0, 0.0
     one, other, kinds = numbered(first, second)
     half = len(first) // 2
     hits = np.bincount(one[:half], minlength=kinds)
@@ -58,9 +60,9 @@ def lower_bounds(
     left = len(first) - half
 
     def tested(bound: Callable[..., Bounds], parameter: float) -> float:
-        last = int(np.argmax(bound(hits, half, other_hits, half, parameter, confidence)))
+        last = int(np.argmax(bound(hits, half, other_hits, half, parameter, wrong)))
         found = int((rank[one[half:]] <= last).sum())
         found_other = int((rank[other[half:]] <= last).sum())
-        return float(bound(found, left, found_other, left, parameter, confidence))
+        return float(bound(found, left, found_other, left, parameter, wrong))
 
     return tested(epsilon_at_least, delta), tested(delta_at_least, epsilon)
