@@ -49,7 +49,7 @@ def lie_threshold(values: int) -> int:
 
 
 # Each Task, and the segments (reports, of an oracle) that its audits take.
-FLUSH = {"window": 4, "k": 4, "thresholds": [SCALE // 5], "symbols": 64, "epsilon": 1 << 16}
+FLUSH = {"window": 6, "k": 6, "thresholds": [SCALE // 7], "symbols": 64, "epsilon": 1 << 16}
 TASKS: dict[str, tuple[Task, int]] = {
     "ranswitch": (make_task(window=3, symbols=64, thresholds=[SCALE // 10], **QUICK), 500),
     "staswitch": (

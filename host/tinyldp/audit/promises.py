@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc, chdtrc
+from scipy.special import bdtr, bdtrc
 
 from tinyldp.audit import oracles
 from tinyldp.audit.pairs import Pair
@@ -23,8 +23,6 @@ from tinyldp_protocol.task import OLH, OUE, STASWITCH, Task
 FALSE_ALARM = 1e-6
 # Statistical checks of an audit, at most: each has its part of the false alarms.
 _CHECKS = 10
-# Classes of a chi-square test expected to hold fewer are put together.
-_FEWEST = 8
 # Simulated segments for each of the device's.
 _SIMULATED = 4
 # Values that are simulated together.
@@ -69,9 +67,9 @@ def padding(transcripts: Transcripts) -> Promise:
 
 def of_stream(task: Task, pair: Pair, first: Integers, second: Integers) -> list[Promise]:
     """What holds for the (n, steps) symbols that were released under two neighbours."""
-    # Where a value is missing, nothing can be said about its place.
     same = _same_values(pair, first, second)
-    if not same.held:
+    # Where a value is missing, nothing can be said about its place.
+    if not same.held or not len(first):
         return [same]
     kept = [same, _stream_law(task, pair, first)]
     if task.mechanism == STASWITCH:
@@ -107,7 +105,7 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
 def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
     """Each value goes where the simulated mechanism takes it, and so do the two together.
 
-    Two-sample chi-square tests against several times as many simulated segments.
+    Two-sample tests against several times as many simulated segments.
     """
     length = len(pair.symbols)
     followed = [*([step] for step in _followed(pair)), list(pair.at)]
@@ -129,19 +127,15 @@ def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
 
 
 def _two_samples(found: Integers, again: Integers) -> float:
-    """p-value of two samples of rows, (n, m) each, being of one law."""
+    """p-value of two samples of rows, (n, m) each, being of one law.
+
+    Each row that occurs, however often, falls to either sample with a known chance.
+    """
     one, other, kinds = numbered(found, again)
-    counts = np.stack([np.bincount(one, minlength=kinds), np.bincount(other, minlength=kinds)])
+    counts = np.bincount(one, minlength=kinds)
+    total = counts + np.bincount(other, minlength=kinds)
     share = len(found) / (len(found) + len(again))
-    rare = counts.sum(axis=0) * share < _FEWEST
-    kept = counts[:, ~rare]
-    rest = counts[:, rare].sum(axis=1, keepdims=True)
-    if rest.sum():
-        kept = np.append(kept, rest, axis=1)
-    total = kept.sum(axis=0)
-    surplus = kept[0] - share * total
-    statistic = float((surplus**2 / total).sum()) / (share * (1 - share))
-    return float(chdtrc(kept.shape[1] - 1, statistic)) if kept.shape[1] > 1 else 1.0
+    return float(_binomial(counts, total, share).min()) * kinds
 
 
 def of_oracle(
@@ -244,7 +238,9 @@ def _fresh_keys(reports: list[oracles.Reports]) -> Promise:
 
 
 def _binomial(
-    counts: npt.NDArray[np.int64], n: int, chance: npt.NDArray[np.float64] | float
+    counts: npt.NDArray[np.int64],
+    n: npt.NDArray[np.int64] | int,
+    chance: npt.NDArray[np.float64] | float,
 ) -> npt.NDArray[np.float64]:
     """Two-sided p-values of counts out of n; exact, so that rare events may be counted, too."""
     low = bdtr(counts, n, chance)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.collect.decoding import Decoding, Rejected, Status
+from tinyldp.collect.decoding import Decoding, Hello, Rejected, Status
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.lanes import open_lane
@@ -96,6 +96,8 @@ class _Segments:
             decoded = self._decoding.decode(message)
         except Rejected as reason:
             raise UserError(f"The device sent a message that no host takes: {reason}.") from None
+        if not isinstance(decoded, Hello | Status):
+            raise UserError("The device sent what only a host sends.")
         self.sizes.setdefault(type(decoded).__name__.lower(), set()).add(len(message))
         if isinstance(decoded, Status) and decoded.health:
             if decoded.health != ENDED:
