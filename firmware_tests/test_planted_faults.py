@@ -76,7 +76,7 @@ TASKS: dict[str, tuple[Task, int]] = {
             epsilon=1 << 16,
             **QUICK,
         ),
-        600,
+        900,
     ),
     "grr": (make_task(mechanism=GRR, symbols=4, thresholds=[lie_threshold(4)], **ORACLE), 20_000),
     "oue": (make_task(mechanism=OUE, symbols=10, thresholds=[lie_threshold(2)], **ORACLE), 10_000),

@@ -103,27 +103,35 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
 
 
 def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
-    """Each value goes where the simulated mechanism takes it, and so do the two together.
+    """Values go where the simulated mechanism takes them: alone, the two, and beside each other.
 
     Two-sample tests against several times as many simulated segments.
     """
     length = len(pair.symbols)
-    followed = [*([step] for step in _followed(pair)), list(pair.at)]
-    again: list[list[Integers]] = [[] for _ in followed]
     rng = np.random.default_rng()
+    again: list[list[Integers]] = []
     left = _SIMULATED * len(released)
     while left:
         n = min(left, max(1, _TOGETHER // length))
         left -= n
         words = rng.integers(0, 1 << 24, (n, _WORDS_A_STEP * length), dtype=np.uint32)
         simulation = simulated.release(task, np.tile(pair.symbols, (n, 1)), words)
-        for found, steps in zip(again, followed, strict=True):
-            found.append(places(pair, simulation, steps))
-    chances = (
-        _two_samples(places(pair, released, steps), np.concatenate(found))
-        for found, steps in zip(again, followed, strict=True)
-    )
-    return _likely(f"law, {pair.where}", chances, len(followed))
+        again.append(_looked_at(pair, simulation))
+    found = _looked_at(pair, released)
+    chances = [
+        _two_samples(own, np.concatenate(parts)) for own, *parts in zip(found, *again, strict=True)
+    ]
+    return _likely(f"law, {pair.where}", chances, len(chances))
+
+
+def _looked_at(pair: Pair, released: Integers) -> list[Integers]:
+    """What is compared of (n, steps) released symbols, each as n rows of numbers.
+
+    Where each value went, where the two did, and how many left before the one before them.
+    """
+    found = places(pair, released, _followed(pair))
+    overtaking = (np.diff(found, axis=1) < 0).sum(axis=1, keepdims=True)
+    return [*np.hsplit(found, found.shape[1]), places(pair, released), overtaking]
 
 
 def _two_samples(found: Integers, again: Integers) -> float:
