@@ -81,7 +81,7 @@ def test_oracles(task: Task) -> None:
 
 
 def test_switch() -> None:
-    result = checked(RANSWITCH_TASK, 2000, 0.7)
+    result = checked(RANSWITCH_TASK, 1500, 0.7)
     assert [finding.where for finding in result.findings] == ["start", "inside", "end"]
     # The values that are exchanged give away as much wherever they are.
     assert all(finding.epsilon_lower > 0.4 * result.epsilon for finding in result.findings)
@@ -93,13 +93,13 @@ def test_grr_with_a_million_reports() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("task", "segments"),
     [
         pytest.param(RANSWITCH_TASK, 10_000, id="ranswitch"),
         pytest.param(STASWITCH_TASK, 10_000, id="staswitch"),
         pytest.param(jittersort_task(8, 4, 4), 30_000, id="jittersort"),
-        pytest.param(jittersort_task(8, 3, 2), 100_000, id="jittersort-2"),
         pytest.param(OUE_TASK, 300_000, id="oue"),
         pytest.param(OLH_TASK, 300_000, id="olh"),
     ],
@@ -112,7 +112,7 @@ def test_bounds_are_tight(task: Task, segments: int) -> None:
 @pytest.mark.soak
 def test_ranswitch_gives_away_more_than_its_paper_says() -> None:
     """Stateful Switch claims delta = q = .1 at epsilon 3.887 for k = 3; it is .19."""
-    result = audit(RANSWITCH_TASK, segments=40_000, epsilon=Fraction("3.887"))
+    result = audit(RANSWITCH_TASK, segments=20_000, epsilon=Fraction("3.887"))
     paper = certify(RANSWITCH_TASK, Fraction("3.887")).to_json()["paper"]
     assert paper["holds"] is False
     assert result.held

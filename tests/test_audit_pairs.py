@@ -40,6 +40,7 @@ def test_streams_exchange_two_values_as_far_apart_as_neighbours_may_be(task: Tas
         first, second = (symbols(task, one.readings) for one in (pair.first, pair.second))
         assert first == list(pair.symbols)
         assert first[i] != first[j]
+        assert second == list(pair.exchanged)
         second[i], second[j] = second[j], second[i]
         assert first == second
         if task.bins is not None and len(task.bins) == task.symbols - 2:
@@ -99,10 +100,13 @@ def test_bounds_of_samples_with_a_known_law() -> None:
         return found
 
     first, second = sample(0.75), sample(0.25)
-    epsilon, delta = lower_bounds(first, second, 0.0, 0.05, 1e-6)
-    # At delta = .05 the rest: .95 * .75 against .95 * .25; at epsilon = 0 what is left of .525.
-    assert 0.9 * np.log(3) < epsilon < np.log(3)
-    assert 0.45 < delta < 0.525
-    same = lower_bounds(first, sample(0.75), 0.0, 0.05, 1e-6)
+    # By the simulation, and, where that shows nothing, by the device's own segments.
+    for simulation in ((sample(0.75), sample(0.25)), (first[:9], first[:9])):
+        epsilon, delta = lower_bounds(first, second, simulation, 0.0, 0.05, 1e-6)
+        # At delta = .05 the rest: .95 * .75 against .95 * .25; at epsilon = 0 what is left of .525.
+        assert 0.9 * np.log(3) < epsilon < np.log(3)
+        assert 0.45 < delta < 0.525
+    same = lower_bounds(first, sample(0.75), (first, second), 0.0, 0.05, 1e-6)
     assert same[0] == 0
-    assert lower_bounds(first[:0], second[:0], 1.0, 0.0, 1e-6) == (0.0, 0.0)
+    nothing = first[:0], second[:0]
+    assert lower_bounds(*nothing, nothing, 1.0, 0.0, 1e-6) == (0.0, 0.0)

@@ -18,9 +18,9 @@ from tests.collecting import make_task
 from tinyldp import cli
 from tinyldp.audit import attack, audit, promises, text_audit
 from tinyldp.audit.pairs import stream_pairs
+from tinyldp.audit.streams import simulate
 from tinyldp.audit.transcripts import Transcripts
 from tinyldp.simulate import oracles as simulated_oracles
-from tinyldp.simulate import streams as simulated_streams
 from tinyldp_protocol.task import (
     GRR,
     JITTERSORT,
@@ -125,25 +125,21 @@ STREAMS = [
 ]
 
 
-def of_stream(
-    task: Task, law: Task, rng: np.random.Generator, segments: int
-) -> list[promises.Promise]:
+def of_stream(task: Task, law: Task, segments: int) -> list[promises.Promise]:
     pair = stream_pairs(task)[1]
-    words = rng.integers(0, SCALE, (segments, 8 * len(pair.symbols)), dtype=np.uint32)
-    content = np.tile(pair.symbols, (segments, 1))
-    released = simulated_streams.release(law, content, words).astype(np.int64)
-    return promises.of_stream(task, pair, released, released)
+    released = simulate(law, pair.symbols, segments).astype(np.int64)
+    again = simulate(task, pair.symbols, 4 * segments)
+    return promises.of_stream(task, pair, released, released, again)
 
 
 @pytest.mark.parametrize("task", STREAMS, ids=["ranswitch", "staswitch", "jittersort"])
 def test_p_values_of_streams(task: Task) -> None:
-    rng = np.random.default_rng(4)
-    found = [least(of_stream(task, task, rng, 200)) for _ in range(25)]
+    found = [least(of_stream(task, task, 200)) for _ in range(25)]
     # Below .01 once in a hundred times; false alarm 10^-6.
     assert np.count_nonzero(np.array(found) < 0.01) < 6
     assert min(found) > promises.FALSE_ALARM
     for factor in (0.7, 1.3):
-        kept = of_stream(task, with_thresholds(task, factor), rng, 3000)
+        kept = of_stream(task, with_thresholds(task, factor), 3000)
         assert [promise.name for promise in kept if not promise.held] == ["law, inside"]
 
 

@@ -14,7 +14,7 @@ from tinyldp.audit import oracles, promises
 from tinyldp.audit.intervals import delta_at_least, epsilon_at_least
 from tinyldp.audit.pairs import every_value, oracle_pair, stream_pairs
 from tinyldp.audit.promises import Promise
-from tinyldp.audit.streams import lower_bounds, places
+from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
@@ -27,6 +27,8 @@ _REPORTS = 1_000_000
 # Most segments of an oracle's audit: each input begins one so often.
 _ROUNDS = 1000
 _FEWEST = 100
+# Simulated segments for each of the device's.
+_SIMULATED = 4
 
 
 @dataclass(frozen=True)
@@ -148,10 +150,18 @@ def _streams(
     for number, pair in enumerate(pairs):
         released = [values.astype(np.int64) for values in transcripts.values[2 * number :][:2]]
         n = min(len(values) for values in released)
-        kept += promises.of_stream(task, pair, released[0], released[1])
-        first, second = (places(pair, values[:n]) for values in released)
-        both = [(first, second), (second, first)]
-        found = [lower_bounds(one, other, epsilon, delta, each) for one, other in both]
+        again = [
+            simulate(task, symbols, _SIMULATED * n) for symbols in (pair.symbols, pair.exchanged)
+        ]
+        kept += promises.of_stream(task, pair, released[0], released[1], again[0])
+        sides = [
+            (places(pair, values[:n]), places(pair, more))
+            for values, more in zip(released, again, strict=True)
+        ]
+        found = [
+            lower_bounds(one, other, (one_again, other_again), epsilon, delta, each)
+            for (one, one_again), (other, other_again) in (sides, sides[::-1])
+        ]
         findings.append(Finding(pair.where, max(e for e, _ in found), max(d for _, d in found)))
     return rounds, findings, transcripts, kept
 

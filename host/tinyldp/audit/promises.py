@@ -16,19 +16,14 @@ from tinyldp.audit import oracles
 from tinyldp.audit.pairs import Pair
 from tinyldp.audit.streams import Integers, numbered, places
 from tinyldp.audit.transcripts import Transcripts
-from tinyldp.simulate import streams as simulated
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import OLH, OUE, STASWITCH, Task
 
 FALSE_ALARM = 1e-6
 # Statistical checks of an audit, at most: each has its part of the false alarms.
 _CHECKS = 10
-# Simulated segments for each of the device's.
-_SIMULATED = 4
-# Values that are simulated together.
-_TOGETHER = 500_000
-# Words that suffice for each value of a stream, however often the end draws again.
-_WORDS_A_STEP = 8
+
+Simulated = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -65,13 +60,18 @@ def padding(transcripts: Transcripts) -> Promise:
     return Promise("padding", not transcripts.padded, f"of {transcripts.padded} segments not zeros")
 
 
-def of_stream(task: Task, pair: Pair, first: Integers, second: Integers) -> list[Promise]:
-    """What holds for the (n, steps) symbols that were released under two neighbours."""
+def of_stream(
+    task: Task, pair: Pair, first: Integers, second: Integers, again: Simulated
+) -> list[Promise]:
+    """What holds for the (n, steps) symbols that were released under two neighbours.
+
+    again: (m, steps) symbols of simulated segments under the first.
+    """
     same = _same_values(pair, first, second)
     # Where a value is missing, nothing can be said about its place.
     if not same.held or not len(first):
         return [same]
-    kept = [same, _stream_law(task, pair, first)]
+    kept = [same, _stream_law(pair, first, again)]
     if task.mechanism == STASWITCH:
         kept.append(_never_later(task, pair, first))
     return kept
@@ -102,29 +102,16 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
     )
 
 
-def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
-    """Values go where the simulated mechanism takes them: alone, the two, and beside each other.
-
-    Two-sample tests against several times as many simulated segments.
-    """
-    length = len(pair.symbols)
-    rng = np.random.default_rng()
-    again: list[list[Integers]] = []
-    left = _SIMULATED * len(released)
-    while left:
-        n = min(left, max(1, _TOGETHER // length))
-        left -= n
-        words = rng.integers(0, 1 << 24, (n, _WORDS_A_STEP * length), dtype=np.uint32)
-        simulation = simulated.release(task, np.tile(pair.symbols, (n, 1)), words)
-        again.append(_looked_at(pair, simulation))
-    found = _looked_at(pair, released)
+def _stream_law(pair: Pair, released: Integers, again: Simulated) -> Promise:
+    """Values go where the simulated mechanism takes them: alone, the two, and beside each other."""
     chances = [
-        _two_samples(own, np.concatenate(parts)) for own, *parts in zip(found, *again, strict=True)
+        _two_samples(one, other)
+        for one, other in zip(_looked_at(pair, released), _looked_at(pair, again), strict=True)
     ]
     return _likely(f"law, {pair.where}", chances, len(chances))
 
 
-def _looked_at(pair: Pair, released: Integers) -> list[Integers]:
+def _looked_at(pair: Pair, released: Integers | Simulated) -> list[Integers]:
     """What is compared of (n, steps) released symbols, each as n rows of numbers.
 
     Where each value went, where the two did, and how many left before the one before them.
@@ -139,7 +126,7 @@ def _two_samples(found: Integers, again: Integers) -> float:
 
     Each row that occurs, however often, falls to either sample with a known chance.
     """
-    one, other, kinds = numbered(found, again)
+    (one, other), kinds = numbered(found, again)
     counts = np.bincount(one, minlength=kinds)
     total = counts + np.bincount(other, minlength=kinds)
     share = len(found) / (len(found) + len(again))
