@@ -67,7 +67,7 @@ def jittersort_task(half: int, k: int, epsilon: int) -> Task:
 
 
 def checked(task: Task, segments: int, least: float, confidence: float = 1 - 1e-6) -> Audit:
-    """An audit that a sound device passes (but once in 10^6), tight to `least`."""
+    """An audit that a sound device passes (but thrice in 10^6 times at most), tight to `least`."""
     result = audit(task, segments=segments, confidence=confidence)
     assert result.held, result
     assert result.epsilon == float(certify(task).epsilon)

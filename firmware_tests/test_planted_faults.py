@@ -334,7 +334,7 @@ def broken(verdict: Any) -> list[str]:
 
 @pytest.mark.parametrize("fault", [fault.parameter() for fault in FAULTS])
 def test_audit_catches(fault: Fault, need: Callable[[str, str | None], None]) -> None:
-    """A sound device fails this once in 10^6 runs, for each mechanism."""
+    """A sound device fails this at most three times in 10^6 runs, for each Task."""
     need("unix", Unix.missing())
     code, verdict = audited(fault.task, ())
     assert (code, verdict["held"], broken(verdict)) == (0, True, [])
