@@ -14,7 +14,7 @@ from tinyldp.audit import oracles, promises
 from tinyldp.audit.intervals import delta_at_least, epsilon_at_least
 from tinyldp.audit.pairs import every_value, oracle_pair, stream_pairs
 from tinyldp.audit.promises import Promise
-from tinyldp.audit.streams import lower_bounds, places
+from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
@@ -27,6 +27,8 @@ _REPORTS = 1_000_000
 # Most segments of an oracle's audit: each input begins one so often.
 _ROUNDS = 1000
 _FEWEST = 100
+# Simulated segments for each of the device's.
+_SIMULATED = 4
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,11 @@ def audit(
     point = (float(certificate.epsilon), float(certificate.delta))
     if task.mechanism in (GRR, OUE, OLH):
         segments, findings, transcripts, kept = _oracle(
-            task, lane, segments, *point, confidence, progress
+            task, lane, segments, *point, 1 - confidence, progress
         )
     else:
         segments, findings, transcripts, kept = _streams(
-            task, lane, segments, *point, confidence, progress
+            task, lane, segments, *point, 1 - confidence, progress
         )
     return Audit(
         task_id=task.id.hex(),
@@ -117,6 +119,7 @@ def audit(
         promises=(
             promises.one_length(transcripts),
             promises.whole_segments(transcripts),
+            promises.padding(transcripts),
             *kept,
         ),
         seconds=round(time.monotonic() - began, 1),
@@ -133,7 +136,7 @@ def _streams(
     rounds: int | None,
     epsilon: float,
     delta: float,
-    confidence: float,
+    wrong: float,
     progress: Callable[[int, int], None] | None,
 ) -> _Result:
     pairs = stream_pairs(task)
@@ -141,16 +144,24 @@ def _streams(
     rounds = rounds or max(_FEWEST, _VALUES // sum(one.steps for one in series))
     transcripts = play(task, lane, series, rounds, progress)
     # Every pair is tried both ways round.
-    each = 1 - (1 - confidence) / (2 * len(pairs))
+    each = wrong / (2 * len(pairs))
     findings: list[Finding] = []
     kept: list[Promise] = []
     for number, pair in enumerate(pairs):
         released = [values.astype(np.int64) for values in transcripts.values[2 * number :][:2]]
         n = min(len(values) for values in released)
-        kept += promises.of_stream(task, pair, released[0], released[1])
-        first, second = (places(pair, values[:n]) for values in released)
-        both = [(first, second), (second, first)]
-        found = [lower_bounds(one, other, epsilon, delta, each) for one, other in both]
+        again = [
+            simulate(task, symbols, _SIMULATED * n) for symbols in (pair.symbols, pair.exchanged)
+        ]
+        kept += promises.of_stream(task, pair, released[0], released[1], again[0])
+        sides = [
+            (places(pair, values[:n]), places(pair, more))
+            for values, more in zip(released, again, strict=True)
+        ]
+        found = [
+            lower_bounds(one, other, (one_again, other_again), epsilon, delta, each)
+            for (one, one_again), (other, other_again) in (sides, sides[::-1])
+        ]
         findings.append(Finding(pair.where, max(e for e, _ in found), max(d for _, d in found)))
     return rounds, findings, transcripts, kept
 
@@ -161,7 +172,7 @@ def _oracle(
     reports: int | None,
     epsilon: float,
     delta: float,
-    confidence: float,
+    wrong: float,
     progress: Callable[[int, int], None] | None,
 ) -> _Result:
     if reports is None:
@@ -174,7 +185,7 @@ def _oracle(
     transcripts = play(task, lane, [pair.first, pair.second, every], rounds, progress)
     own, all_values = transcripts.values[:2], transcripts.values[2]
     kept = promises.of_oracle(task, list(zip(pair.values, own, strict=True)), (symbols, all_values))
-    each = 1 - (1 - confidence) / 2
+    each = wrong / 2
     flat = [values.reshape(-1, *values.shape[2:]) for values in own]
     bounds = []
     for one, other in ((0, 1), (1, 0)):
@@ -195,9 +206,11 @@ def _oracle(
 
 def text_audit(result: Audit) -> str:
     """The audit as a table for people."""
+    oracle = result.mechanism in ("grr", "oue", "olh")
+    what = "reports of each value" if oracle else "segments of each input"
     lines = [
         f"Audit of Task {result.task_id} ({result.mechanism}) on the lane {result.lane}: "
-        f"{result.segments:,} segments of each input, {result.seconds:g} s.",
+        f"{result.segments:,} {what}, {result.seconds:g} s.",
         "",
         f"{'pair':<10}{'epsilon at least':>18}{'delta at least':>18}",
     ]
@@ -208,8 +221,8 @@ def text_audit(result: Audit) -> str:
     lines += [
         f"{'certified':<10}{result.epsilon:>18.4f}{result.delta:>18.6f}",
         "",
-        f"Lower bounds with a confidence of {result.confidence:.6%} (Clopper-Pearson), the first",
-        "at the certified delta, the second at the certified epsilon.",
+        f"Lower bounds (Clopper-Pearson), right with a confidence of {result.confidence:.12g}:",
+        "the first at the certified delta, the second at the certified epsilon.",
         "",
     ]
     lines += [

@@ -25,6 +25,14 @@ class Pair:
     at: tuple[int, int] = (0, 0)
 
     @property
+    def exchanged(self) -> tuple[int, ...]:
+        """The symbols of the second series."""
+        symbols = list(self.symbols)
+        i, j = self.at
+        symbols[i], symbols[j] = symbols[j], symbols[i]
+        return tuple(symbols)
+
+    @property
     def values(self) -> tuple[int, int]:
         return self.symbols[self.at[0]], self.symbols[self.at[1]]
 

@@ -10,27 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc, chdtrc
+from scipy.special import bdtr, bdtrc
 
 from tinyldp.audit import oracles
 from tinyldp.audit.pairs import Pair
 from tinyldp.audit.streams import Integers, numbered, places
 from tinyldp.audit.transcripts import Transcripts
-from tinyldp.simulate import streams as simulated
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import OLH, OUE, STASWITCH, Task
 
 FALSE_ALARM = 1e-6
 # Statistical checks of an audit, at most: each has its part of the false alarms.
 _CHECKS = 10
-# Classes of a chi-square test expected to hold fewer are put together.
-_FEWEST = 8
-# Simulated segments for each of the device's.
-_SIMULATED = 4
-# Values that are simulated together.
-_TOGETHER = 500_000
-# Words that suffice for each value of a stream, however often the end draws again.
-_WORDS_A_STEP = 8
+
+Simulated = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -62,13 +55,23 @@ def whole_segments(transcripts: Transcripts) -> Promise:
     return Promise("whole segments", not transcripts.short, f"{transcripts.short} were not whole")
 
 
-def of_stream(task: Task, pair: Pair, first: Integers, second: Integers) -> list[Promise]:
-    """What holds for the (n, steps) symbols that were released under two neighbours."""
-    # Where a value is missing, nothing can be said about its place.
+def padding(transcripts: Transcripts) -> Promise:
+    """What a segment's last frame lacks in values is zeros."""
+    return Promise("padding", not transcripts.padded, f"of {transcripts.padded} segments not zeros")
+
+
+def of_stream(
+    task: Task, pair: Pair, first: Integers, second: Integers, again: Simulated
+) -> list[Promise]:
+    """What holds for the (n, steps) symbols that were released under two neighbours.
+
+    again: (m, steps) symbols of simulated segments under the first.
+    """
     same = _same_values(pair, first, second)
-    if not same.held:
+    # Where a value is missing, nothing can be said about its place.
+    if not same.held or not len(first):
         return [same]
-    kept = [same, _stream_law(task, pair, first)]
+    kept = [same, _stream_law(pair, first, again)]
     if task.mechanism == STASWITCH:
         kept.append(_never_later(task, pair, first))
     return kept
@@ -99,44 +102,35 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
     )
 
 
-def _stream_law(task: Task, pair: Pair, released: Integers) -> Promise:
-    """Each value goes where the simulated mechanism takes it, and so do the two together.
+def _stream_law(pair: Pair, released: Integers, again: Simulated) -> Promise:
+    """Values go where the simulated mechanism takes them: alone, the two, and beside each other."""
+    chances = [
+        _two_samples(one, other)
+        for one, other in zip(_looked_at(pair, released), _looked_at(pair, again), strict=True)
+    ]
+    return _likely(f"law, {pair.where}", chances, len(chances))
 
-    Two-sample chi-square tests against several times as many simulated segments.
+
+def _looked_at(pair: Pair, released: Integers | Simulated) -> list[Integers]:
+    """What is compared of (n, steps) released symbols, each as n rows of numbers.
+
+    Where each value went, where the two did, and how many left before the one before them.
     """
-    length = len(pair.symbols)
-    followed = [*([step] for step in _followed(pair)), list(pair.at)]
-    again: list[list[Integers]] = [[] for _ in followed]
-    rng = np.random.default_rng()
-    left = _SIMULATED * len(released)
-    while left:
-        n = min(left, max(1, _TOGETHER // length))
-        left -= n
-        words = rng.integers(0, 1 << 24, (n, _WORDS_A_STEP * length), dtype=np.uint32)
-        simulation = simulated.release(task, np.tile(pair.symbols, (n, 1)), words)
-        for found, steps in zip(again, followed, strict=True):
-            found.append(places(pair, simulation, steps))
-    chances = (
-        _two_samples(places(pair, released, steps), np.concatenate(found))
-        for found, steps in zip(again, followed, strict=True)
-    )
-    return _likely(f"law, {pair.where}", chances, len(followed))
+    found = places(pair, released, _followed(pair))
+    overtaking = (np.diff(found, axis=1) < 0).sum(axis=1, keepdims=True)
+    return [*np.hsplit(found, found.shape[1]), places(pair, released), overtaking]
 
 
 def _two_samples(found: Integers, again: Integers) -> float:
-    """p-value of two samples of rows, (n, m) each, being of one law."""
-    one, other, kinds = numbered(found, again)
-    counts = np.stack([np.bincount(one, minlength=kinds), np.bincount(other, minlength=kinds)])
+    """p-value of two samples of rows, (n, m) each, being of one law.
+
+    Each row that occurs, however often, falls to either sample with a known chance.
+    """
+    (one, other), kinds = numbered(found, again)
+    counts = np.bincount(one, minlength=kinds)
+    total = counts + np.bincount(other, minlength=kinds)
     share = len(found) / (len(found) + len(again))
-    rare = counts.sum(axis=0) * share < _FEWEST
-    kept = counts[:, ~rare]
-    rest = counts[:, rare].sum(axis=1, keepdims=True)
-    if rest.sum():
-        kept = np.append(kept, rest, axis=1)
-    total = kept.sum(axis=0)
-    surplus = kept[0] - share * total
-    statistic = float((surplus**2 / total).sum()) / (share * (1 - share))
-    return float(chdtrc(kept.shape[1] - 1, statistic)) if kept.shape[1] > 1 else 1.0
+    return float(_binomial(counts, total, share).min()) * kinds
 
 
 def of_oracle(
@@ -239,7 +233,9 @@ def _fresh_keys(reports: list[oracles.Reports]) -> Promise:
 
 
 def _binomial(
-    counts: npt.NDArray[np.int64], n: int, chance: npt.NDArray[np.float64] | float
+    counts: npt.NDArray[np.int64],
+    n: npt.NDArray[np.int64] | int,
+    chance: npt.NDArray[np.float64] | float,
 ) -> npt.NDArray[np.float64]:
     """Two-sided p-values of counts out of n; exact, so that rare events may be counted, too."""
     low = bdtr(counts, n, chance)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.collect.decoding import Decoding, Release, Status
+from tinyldp.collect.decoding import Decoding, Hello, Rejected, Status
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.lanes import open_lane
@@ -27,6 +27,8 @@ _CHUNK = 1 << 16
 _PROCESSES = 8
 # Seconds without a byte after which a device counts as hung.
 _SILENCE = 60.0
+# Seconds that it may take to end after its last byte.
+_FAREWELL = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,13 @@ class Transcripts:
 
     values: for each series (rounds, steps) integers, or of OUE and OLH (rounds, steps,
     width) bytes. short: segments that did not release as many
-    values as they took in. sizes: for each kind of message the lengths seen.
+    values as they took in. padded: those that ended in more than zeros. sizes: for each
+    kind of message the lengths seen.
     """
 
     values: list[npt.NDArray[np.int64] | npt.NDArray[np.uint8]]
     short: int = 0
+    padded: int = 0
     sizes: dict[str, set[int]] = field(default_factory=dict)
 
 
@@ -67,6 +71,7 @@ class _Segments:
         self._have = 0
         self._count = -1
         self.ended: list[bytes] = []
+        self.padded = 0
         self.sizes: dict[str, set[int]] = {}
 
     def feed(self, chunk: bytes) -> None:
@@ -83,11 +88,16 @@ class _Segments:
             self._have += self._bytes
             self._finish()
         if any(self._deframer.rejected.values()):
-            raise UserError(f"The device sent what is no frame: {self._deframer.rejected}.")
+            reasons = ", ".join(name for name, n in self._deframer.rejected.items() if n)
+            raise UserError(f"The device sent what is no frame: {reasons}.")
 
     def _other(self, message: bytes) -> None:
-        decoded = self._decoding.decode(message)
-        assert not isinstance(decoded, Release)
+        try:
+            decoded = self._decoding.decode(message)
+        except Rejected as reason:
+            raise UserError(f"The device sent a message that no host takes: {reason}.") from None
+        if not isinstance(decoded, Hello | Status):
+            raise UserError("The device sent what only a host sends.")
         self.sizes.setdefault(type(decoded).__name__.lower(), set()).add(len(message))
         if isinstance(decoded, Status) and decoded.health:
             if decoded.health != ENDED:
@@ -98,7 +108,9 @@ class _Segments:
     def _finish(self) -> None:
         """A segment is over when its last status and all its values are there."""
         if 0 <= self._count <= self._have:
-            self.ended.append(b"".join(self._parts)[: self._count])
+            values = b"".join(self._parts)
+            self.ended.append(values[: self._count])
+            self.padded += any(values[self._count :])
             self._parts = []
             self._have = 0
             self._count = -1
@@ -134,16 +146,17 @@ def play(
             part.feed(chunk)
             if progress is not None:
                 progress(sum(len(one.ended) for one in parts), wanted)
-        result = process.wait(_SILENCE)
+        so_far = f"after {len(part.ended)} of {share * len(series)} segments"
+        try:
+            result = process.wait(_FAREWELL)
+        except TimeoutError:
+            raise UserError(f"The device hung {so_far}.") from None
         if len(part.ended) < share * len(series):
             said = result.stderr.decode(errors="replace").strip().splitlines()
-            raise UserError(
-                f"The device failed after {len(part.ended)} of {share * len(series)} segments"
-                + (f": {said[-1]}." if said else ".")
-            )
+            raise UserError(f"The device failed {so_far}" + (f": {said[-1]}." if said else "."))
 
     with open_lane(lane_name) as lane, ThreadPoolExecutor(many) as pool, ExitStack() as running:
-        lane.install(compiled=lane_name == "unix")
+        lane.install()
         lane.put(
             {
                 "audit.py": _PROGRAM.read_bytes(),
@@ -159,6 +172,7 @@ def play(
             future.result()
     found = Transcripts([])
     for part in parts:
+        found.padded += part.padded
         for kind, sizes in part.sizes.items():
             found.sizes.setdefault(kind, set()).update(sizes)
     for place, one in enumerate(series):
