@@ -15,6 +15,7 @@ from firmware_tests.microbit import (
     Terminal,
     make_task,
     program,
+    set_credits,
     start,
     state_files,
 )
@@ -22,9 +23,8 @@ from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
-from tinyldp.lanes import Lane, flatten
+from tinyldp.lanes import Lane
 from tinyldp.lanes.lane import Process
-from tinyldp.lanes.packages import sources
 from tinyldp_protocol.messages import COUNTER_END, COUNTER_MAX, ENDED, ENTROPY_FAILED
 from tinyldp_protocol.task import RANSWITCH, Task
 
@@ -226,9 +226,7 @@ def test_answers_never_overrun_the_ring(lane: Lane, tmp_path: Path) -> None:
 def test_more_credit_would_overrun_it(
     lane: Lane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = "tinyldp_device/smallpost.py"
-    source = sources()[path].replace(b"_CREDITS = 3", b"_CREDITS = 12")
-    monkeypatch.setattr(flatten, "sources", lambda: {**sources(), path: source})
+    set_credits(monkeypatch, 12)
     sent, taken, _ = answers_at_worst(lane, tmp_path, 24)
     assert taken < sent
 
