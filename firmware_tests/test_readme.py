@@ -133,7 +133,9 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
             board.send_signal(signal.SIGINT)
     (stream,) = json.loads(done.stdout)["streams"]
     assert stream["values"] >= 500
-    assert (stream["lost"], stream["health"], stream["entropy"]) == (0, "ended", "hardware")
+    # On a busy computer four frames may be too few to wait for the host; it says how many.
+    assert stream["received"] + stream["lost"] == stream["sent"] == -(-stream["values"] // 4)
+    assert (stream["health"], stream["entropy"]) == ("ended", "hardware")
 
 
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
