@@ -311,7 +311,7 @@ class Board(Stoppable):
         self._deadline = time.monotonic() + 3 * _ENTER
         try:
             # Somebody who would press a button is asked soon.
-            times = (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER / 2,) * 2
+            times = (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER // 2,) * 2
             for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.
