@@ -156,7 +156,7 @@ class _Sites(ast.NodeTransformer):
             return [*result, ast.While(ast.Constant(True), body, [])]
         result += body
         if isinstance(site, ast.Assign):
-            value = copy.deepcopy(self._result) or ast.Constant(None)
+            value: ast.expr = copy.deepcopy(self._result) if self._result else ast.Constant(None)
             result.append(ast.Assign(site.targets, Rename(fresh).visit(put.visit(value))))
         return result
 
