@@ -328,3 +328,14 @@ def test_mpremote_on_the_microbit(microbit_port: str, tmp_path: Path) -> None:
         assert board.facts.version == (1, 9, 2)
         assert board.facts.platform == "microbit"
         assert board.facts.small_int_bits == 31
+
+
+@pytest.mark.parametrize(("required", "code"), [("microbit,serial", 1), ("serial", 0)])
+def test_where_both_are_required_so_is_the_pair(required: str, code: int) -> None:
+    environment = {**os.environ, "PATH": "", "TINYLDP_REQUIRE": required}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    command += ["-k", "what_a_micro_bit_cannot"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout
+    assert "serial-microbit" in done.stdout
+    assert "MISSING: qemu-system-arm" in done.stdout
