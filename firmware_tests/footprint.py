@@ -213,7 +213,7 @@ def write() -> None:
         "computer that wrote this; the micro:bit is emulated, and a real one is slower.",
         "",
     ]
-    for lane in ("unix", "wasm"):
+    for lane in ("wasm", "unix", "cpython"):
         found = printed(lane, "speed")
         speeds[lane] = [found["mechanism2"], found["mechanism1"]]
     lines += table(["lane", "StaSwitch", "RanSwitch"], [[k, *v] for k, v in speeds.items()])

@@ -9,9 +9,13 @@ import tty
 import zlib
 from pathlib import Path
 
+import pytest
+
 from tinyldp.flash.build import build_microbit
 from tinyldp.flash.microbit import new_state
+from tinyldp.lanes import flatten
 from tinyldp.lanes.lane import Lane, Process, Stoppable
+from tinyldp.lanes.packages import sources
 from tinyldp_protocol.task import RANSWITCH, STASWITCH, Task, write_file
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -57,6 +61,14 @@ def program(name: str, **constants: object) -> str:
     """A test's program, its constants put before it."""
     lines = [f"{key} = {value!r}\n" for key, value in constants.items()]
     return "".join(lines) + (PROGRAMS / name).read_text()
+
+
+def set_credits(monkeypatch: pytest.MonkeyPatch, credits: int) -> None:
+    """From now on builds let the board leave so many frames unanswered, and not three."""
+    path = "tinyldp_device/smallpost.py"
+    source = sources()[path].replace(b"_CREDITS = 3\n", b"_CREDITS = %d\n" % credits)
+    assert source != sources()[path]
+    monkeypatch.setattr(flatten, "sources", lambda: {**sources(), path: source})
 
 
 def start(lane: Lane, task: Task, files: dict[str, bytes], source: str | None = None) -> Process:

@@ -283,7 +283,7 @@ def interrupted(board: RelayedBoard, cutter: Cutter, at: int, again: Callable) -
 
 @pytest.mark.parametrize(
     ("littlefs", "step"),
-    [(False, 3), (True, 5), *(pytest.param(fs, 1, marks=pytest.mark.soak) for fs in (False, True))],
+    [(False, 7), (True, 9), *(pytest.param(fs, 1, marks=pytest.mark.soak) for fs in (False, True))],
 )
 def test_interrupted_at_every_file(
     board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, littlefs: bool, step: int
@@ -323,7 +323,7 @@ def test_interrupted_at_every_file(
     assert flash(board.port, wanted, sample=sample).pseudonym == first.pseudonym
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 def test_first_flashing_interrupted_at_every_file(
     board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -444,7 +444,10 @@ def test_no_room(board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPa
         flash(board.port, OLD, sample=sample)
 
 
-def test_a_program_that_does_not_stop(board: RelayedBoard, sample: Path) -> None:
+def test_a_program_that_does_not_stop(
+    board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_module, "_ENTER", 5)
     (board.folder / "main.py").write_text(
         "import sys, termios\ntermios.setraw(0)\n"
         "while True:\n    sys.stdout.buffer.write(b'data')\n"
@@ -598,6 +601,7 @@ def test_bad_input(
     assert list(board.folder.iterdir()) == []
     master, slave = os.openpty()
     tty.setraw(slave)
+    monkeypatch.setattr(board_module, "_ENTER", 2)
     silent = ["--port", os.ttyname(slave), "--uncertified"]
     assert "does not answer: no MicroPython REPL there" in refused(capsys, task_file, *silent)
     os.close(master)

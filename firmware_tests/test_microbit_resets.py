@@ -74,5 +74,5 @@ def test_a_reset_at_every_write_leaves_the_old_state_or_the_new(lane: Lane) -> N
 @pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 def test_a_state_in_one_file_only_is_found_out(lane: Lane) -> None:
     source = program("microbit_state.py").replace('"state1"', '"state0"')
-    with pytest.raises(AssertionError, match="missing|damaged"):
+    with pytest.raises(AssertionError, match=r"missing|damaged"):
         cut_everywhere(lane, source)

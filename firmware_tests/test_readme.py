@@ -15,6 +15,7 @@ import pytest
 from tinyldp.demo.broker import broker
 from tinyldp.flash.provision import flash
 from tinyldp.lanes import Lane
+from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 from tinyldp.planning import choose
@@ -87,7 +88,7 @@ def test_your_sensor_in_ten_minutes(
             (tmp_path / "sample.py").write_text(block("python", "% 40"))
             study = block("toml", "/dev/ttyACM0").replace("/dev/ttyACM0", port)
             (tmp_path / "sensor.toml").write_text(study)
-            lines = block("sh", "tinyldp flash").strip().split("\n")
+            lines = block("sh", "flash sensor.task --port").strip().split("\n")
             steps = ["plan", "certify", "flash", "collect", "report"]
             assert [line.split()[1] for line in lines] == steps
             for line in lines:
@@ -104,6 +105,41 @@ def test_your_sensor_in_ten_minutes(
     assert (stream["lost"], stream["health"]) == (0, "ended")
     assert stream["entropy"] == "OS"
     assert "<svg" in (tmp_path / "sensor.html").read_text()
+
+
+def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
+    need("microbit", Microbit.missing())
+    (tmp_path / "sample.py").write_text(block("python", "% 40"))
+    study = block("toml", "/dev/ttyACM0")
+    assert "outbox = 64" in study
+    (tmp_path / "sensor.toml").write_text(study.replace("outbox = 64", "outbox = 4"))
+    plan, certify, _, collect, _ = block("sh", "flash sensor.task --port").strip().split("\n")
+    subprocess.run(command(plan), cwd=tmp_path, check=True)
+    subprocess.run(command(certify), cwd=tmp_path, check=True)
+    flash = command(block("sh", "--lane microbit").strip())
+    with subprocess.Popen([*flash, "--json"], cwd=tmp_path, stdout=subprocess.PIPE) as board:
+        assert board.stdout is not None
+        text = b""
+        while not text.endswith(b"\n}\n") and (line := board.stdout.readline()):
+            text += line
+        port = json.loads(text)["port"]
+        try:
+            named = study.replace("outbox = 64", "outbox = 4").replace("/dev/ttyACM0", port)
+            (tmp_path / "sensor.toml").write_text(named)
+            done = subprocess.run(
+                [*command(collect), "--json"],
+                cwd=tmp_path,
+                check=True,
+                timeout=300,
+                stdout=subprocess.PIPE,
+            )
+        finally:
+            board.send_signal(signal.SIGINT)
+    (stream,) = json.loads(done.stdout)["streams"]
+    assert stream["values"] >= 500
+    # On a busy computer four frames may be too few to wait for the host; it says how many.
+    assert stream["received"] + stream["lost"] == stream["sent"] == -(-stream["values"] // 4)
+    assert (stream["health"], stream["entropy"]) == ("ended", "hardware")
 
 
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:

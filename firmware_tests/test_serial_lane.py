@@ -17,6 +17,7 @@ import serial
 
 from tinyldp.errors import UserError
 from tinyldp.lanes import Lane, Result, open_lane
+from tinyldp.lanes import board as board_module
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp.lanes.microbit import FIRMWARE, Microbit
@@ -188,7 +189,7 @@ def test_other_files_of_the_board_stay(board: RelayedBoard) -> None:
     assert [path.name for path in board.folder.iterdir()] == ["mine.txt"]
 
 
-def test_ports_that_are_no_board(board: RelayedBoard) -> None:
+def test_ports_that_are_no_board(board: RelayedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no board at /dev/ttyNONE: no such port"):
         open_lane("serial:/dev/ttyNONE")
     with (
@@ -198,6 +199,7 @@ def test_ports_that_are_no_board(board: RelayedBoard) -> None:
         open_lane(f"serial:{board.port}")
     master, slave = os.openpty()
     tty.setraw(slave)
+    monkeypatch.setattr(board_module, "_ENTER", 2)
     with pytest.raises(UserError, match="does not answer"):
         open_lane(f"serial:{os.ttyname(slave)}")
     os.close(master)
@@ -326,3 +328,14 @@ def test_mpremote_on_the_microbit(microbit_port: str, tmp_path: Path) -> None:
         assert board.facts.version == (1, 9, 2)
         assert board.facts.platform == "microbit"
         assert board.facts.small_int_bits == 31
+
+
+@pytest.mark.parametrize(("required", "code"), [("microbit,serial", 1), ("serial", 0)])
+def test_where_both_are_required_so_is_the_pair(required: str, code: int) -> None:
+    environment = {**os.environ, "PATH": "", "TINYLDP_REQUIRE": required}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    command += ["-k", "what_a_micro_bit_cannot"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout
+    assert "serial-microbit" in done.stdout
+    assert "MISSING: qemu-system-arm" in done.stdout

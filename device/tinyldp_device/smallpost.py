@@ -79,7 +79,7 @@ class SmallPost:
             if outbox.lowest != lowest:
                 self._until_resend = self._resend
             self._open = max(0, self._open - 1)
-            if outbox.lowest == outbox.unsent:
+            if line.sequence == outbox.unsent:
                 self._open = min(self._open, self._signals)
 
     def exchange(self):

@@ -122,3 +122,156 @@ def test_listening_twice_takes_nothing_twice():
         agent.listen()
     assert agent.outbox.lowest == 3
     assert agent.line.rejected == 0
+
+
+def step(agent):
+    agent.tick(5)
+    agent.service()
+
+
+def test_three_frames_at_most_are_unanswered():
+    port = Port()
+    agent = SmallAgent(make_task(outbox=200, resend=50, beacon=20), Generator(1), port, b"somebody")
+    # Hello, status and a release, and nothing more while nobody answers.
+    for _ in range(40):
+        step(agent)
+    assert len(port.written) == 3
+    # The answer to the release is one to the signals before it, too.
+    port.incoming = bytes(ack(Words.nonce[:4], agent.outbox.lowest + 1, False))
+    step(agent)
+    # The beacon is due and goes first.
+    assert len(port.written) == 6
+    # An answer to one of them is credit for one.
+    port.incoming = bytes(ack(Words.nonce[:4], agent.outbox.lowest + 1, False))
+    step(agent)
+    step(agent)
+    assert len(port.written) == 7
+    # What is not answered in 50 steps is given up.
+    for _ in range(48):
+        step(agent)
+    assert len(port.written) == 7
+    step(agent)
+    assert len(port.written) > 7
+
+
+def test_what_was_dropped_is_unanswered_still():
+    port = Port()
+    agent = SmallAgent(make_task(outbox=2, resend=50), Generator(1), port, b"somebody")
+    for _ in range(9):
+        step(agent)
+    assert len(port.written) == 3
+    assert agent.outbox.drops
+    # One of the three is answered, and was dropped meanwhile: credit for one.
+    port.incoming = bytes(ack(Words.nonce[:4], 0, False))
+    step(agent)
+    step(agent)
+    assert len(port.written) == 4
+
+
+def test_no_answer_finds_more_than_two_before_it():
+    """A host that answers each frame, some together, whenever it likes: three fit in a ring."""
+    dice = Generator(3)
+    port = Port()
+    agent = SmallAgent(make_task(outbox=9, resend=500, beacon=7), Generator(1), port, b"somebody")
+    wanted = 0
+    most = 0
+    answers = 0
+    for _ in range(3000):
+        step(agent)
+        for frame in port.written:
+            # A release is as long as no other frame.
+            if len(frame) == 21:
+                wanted += 1
+        frames = len(port.written)
+        port.written = []
+        while frames:
+            together = 1 + (dice.word() >> 8) % frames
+            frames -= together
+            port.incoming += bytes(ack(Words.nonce[:4], wanted - frames, False))
+            answers += 1
+            most = max(most, len(port.incoming))
+        if dice.word() >> 22:
+            continue
+        # Busy for some steps: the answers wait in the ring.
+        agent.tick(5)
+    assert answers > 1000
+    assert 40 < most <= 60
+
+
+class Clock:
+    """Milliseconds that pass when someone sleeps, and when a sample takes its time."""
+
+    def __init__(self):
+        self.now = 0
+
+    def ticks_ms(self):
+        return self.now
+
+    def ticks_add(self, ticks, ms):
+        return ticks + ms
+
+    def ticks_diff(self, a, b):
+        return a - b
+
+    def sleep_ms(self, ms):
+        self.now += ms
+
+
+class Host(Port):
+    """Acknowledges everything at once; notes releases and when they left."""
+
+    def __init__(self, clock):
+        Port.__init__(self)
+        self.clock = clock
+        self.values = []
+        self.moments = []
+
+    def write(self, buf):
+        if len(buf) == 21:
+            self.values.append(buf[15] if buf[15] > 1 else 0)
+            self.moments.append(self.clock.now)
+        self.incoming += bytes(ack(Words.nonce[:4], len(self.values), False))
+        return len(buf)
+
+
+def segment(samples, **changed):
+    """Play a segment; a sample is a value, an exception, or (value, ms that it takes)."""
+    clock = Clock()
+    host = Host(clock)
+    agent = SmallAgent(
+        make_task(beacon=1, window=2, k=2, thresholds=[1], **changed),
+        Words([9] * 99),
+        host,
+        b"p" * 8,
+    )
+    waiting = list(samples)
+
+    def sample():
+        if not waiting:
+            raise StopIteration
+        value = waiting.pop(0)
+        if isinstance(value, tuple):
+            clock.now += value[1]
+            value = value[0]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    run(agent, 100, sample, clock)
+    return host.values, host.moments
+
+
+def test_a_segment_in_real_time():
+    values, moments = segment([5, 6, 7, 8])
+    assert values == [5, 6, 7, 8]
+    assert moments == [200, 300, 400, 500]
+
+
+def test_the_time_that_a_sample_takes_shows_nowhere():
+    assert segment([5, (6, 30), (7, 99), 8]) == segment([5, 6, 7, 8])
+
+
+def test_a_sample_that_fails_or_is_late_is_missing():
+    for error in (ValueError("x"), OSError(5), MemoryError()):
+        assert segment([5, error, 7, 8], missing=99)[0] == [5, 99, 7, 8]
+    assert segment([(5, 250), 6, 7], missing=99)[0] == [99, 99, 6, 7]

@@ -5,6 +5,7 @@ Prints a line for each: a name and a number of bytes, or steps a second.
 
 import gc
 import sys
+import time
 
 gc.disable()
 
@@ -38,9 +39,15 @@ def instances():
             del kept
 
 
-def speed():
-    from time import ticks_diff, ticks_ms
+def now():
+    """Microseconds."""
+    try:
+        return time.ticks_us()
+    except AttributeError:
+        return time.perf_counter_ns() // 1000
 
+
+def speed():
     from helpers import FakeLink, Generator, make_task
 
     from tinyldp_device.agent import Agent
@@ -55,11 +62,15 @@ def speed():
             thresholds=[(1 << 24) // 48],
         )
         agent = Agent(task, Generator(1), FakeLink(), b"somebody")
-        steps = 3000
-        start = ticks_ms()
-        for i in range(steps):
-            agent.tick(i)
-        print("mechanism" + str(mechanism), steps * 1000 // max(1, ticks_diff(ticks_ms(), start)))
+        steps = 5000
+        # Others use the processor, too: the shortest of five.
+        best = 1 << 30
+        for _ in range(5):
+            start = now()
+            for i in range(steps):
+                agent.tick(i)
+            best = min(best, now() - start)
+        print("mechanism" + str(mechanism), steps * 1000 // (best // 1000))
 
 
 if sys.argv[1] == "instances":

@@ -84,30 +84,25 @@ def counted():
     return i
 
 
-def locked():
-    """As small.run, each step with the heap locked."""
-    due = 0
-    while True:
-        while clock.now < due:
-            agent.listen()
-            clock.sleep_ms(1)
-        agent.service()
-        if agent.idle():
-            return
-        value = None
-        try:
-            value = sample()
-        except StopIteration:
-            agent.stop()
-        heap_lock()
-        agent.tick(value)
-        heap_unlock()
-        due += task.tick
-
-
 def play():
     if LOCKED:
-        locked()
+        # As small.run, and as deep in calls as on a flashed board: those take more of the
+        # C stack while the heap is locked.
+        due = 0
+        while not agent.idle():
+            while clock.now < due:
+                agent.listen()
+                clock.sleep_ms(1)
+            agent.service()
+            value = None
+            try:
+                value = sample()
+            except StopIteration:
+                agent.stop()
+            heap_lock()
+            agent.tick(value)
+            heap_unlock()
+            due += task.tick
     else:
         run(agent, task.tick, sample, clock)
     before = agent.line.rejected

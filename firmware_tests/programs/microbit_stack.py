@@ -1,15 +1,18 @@
 # ruff: noqa: F821
 """The deepest paths on the micro:bit: flushes that empty the pool within a step, and the end.
 
-Put before it: FAIL, whether the generator dies in such a flush. run() is called by one
-function more than on a flashed board, so that a call fits that is not needed there.
-Prints the most bytes of C stack that were used after the start, the agent's health, and
-how many of 12 pools were left to be drawn in the last flush.
+Put before it: FAIL, whether the generator dies in such a flush; LOCKED, whether each step
+runs with the heap locked: what calls take from the heap otherwise is on the C stack then.
+Unless locked, run() is called by one function more than on a flashed board, so that a
+call fits that is not needed there. Prints the most bytes of C stack that were used after
+the start, the agent's health, and how many of 12 pools were left to be drawn in the last
+flush.
 """
 
 import time
 
 from machine import mem32
+from micropython import heap_lock, heap_unlock
 
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.boards.nrf51 import open_serial
@@ -66,11 +69,25 @@ def sample():
 
 
 def play():
-    run(agent, task.tick, sample, time)
-    i = 0
-    while mem32[_END - _SIZE + i] == _PAINT:
-        i += 4
-    print("stack", _SIZE - i, agent.health, found[1])
+    if LOCKED:
+        while not agent.idle():
+            agent.service()
+            value = None
+            try:
+                value = sample()
+            except StopIteration:
+                agent.stop()
+            heap_lock()
+            agent.tick(value)
+            heap_unlock()
+            time.sleep_ms(5)
+    else:
+        run(agent, task.tick, sample, time)
+        i = 0
+        while mem32[_END - _SIZE + i] == _PAINT:
+            i += 4
+        print("stack", _SIZE - i)
+    print("end", agent.health, found[1])
 
 
 # Readings taken; pools to go whose words are drawn again.

@@ -6,7 +6,7 @@ that was unplugged in the meantime.
 
 import sys
 
-from tinyldp_device.boards.unix import open_serial
+from tinyldp_device.boards.terminal import open_serial
 from tinyldp_device.links.serial import SerialLink
 
 link = SerialLink(open_serial(sys.argv[1]))

@@ -1,14 +1,10 @@
-"""The unix port of MicroPython on Linux: generator, storage, and terminals as lines."""
+"""The unix port of MicroPython on Linux: generator, storage, line."""
 
-import select
 import termios
 
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Urandom
-
-_VMIN = 6
-_VTIME = 5
 
 
 def source():
@@ -27,29 +23,3 @@ def open_line():
         termios.setraw(0) if byte < 0 else termios.tcsetattr(0, termios.TCSANOW, before)
 
     return ReplLine(interrupt)
-
-
-def open_serial(path):
-    """Open a terminal as a raw line that never waits."""
-    file = open(path, "r+b", buffering=0)
-    number = file.fileno()
-    termios.setraw(number)
-    attributes = termios.tcgetattr(number)
-    attributes[6][_VMIN] = 0
-    attributes[6][_VTIME] = 0
-    termios.tcsetattr(number, termios.TCSANOW, attributes)
-    return _Port(file)
-
-
-class _Port:
-    def __init__(self, file):
-        self.readinto = file.readinto
-        self._write = file.write
-        self._poller = select.poll()
-        self._poller.register(file, select.POLLOUT)
-
-    def write(self, buf):
-        """Bytes written: 0 while the other end does not read."""
-        for _ in self._poller.ipoll(0):
-            return self._write(buf)
-        return 0

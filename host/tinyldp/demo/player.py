@@ -21,7 +21,7 @@ from tinyldp_protocol.task import read_file
 
 def open_link(kind, where, task, pseudonym, nonce):
     if kind == "serial":
-        from tinyldp_device.boards.unix import open_serial
+        from tinyldp_device.boards.terminal import open_serial
         from tinyldp_device.links.serial import SerialLink
 
         return SerialLink(open_serial(where))

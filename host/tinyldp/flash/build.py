@@ -97,7 +97,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     }
     statements = dissolved(modules_of(task, program), CLASSES | own, _OF_MAIN)
     # Called by main.py itself: inside exec() there is not enough stack.
-    last = statements[-1]
+    last = statements[-1] if statements else None
     if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call) or last.value.args:
         raise UserError("The program must end with the call of a function that runs forever.")
     statements[-1] = ast.Assign([ast.Name("loop", ast.Store())], last.value.func, lineno=0)

@@ -14,35 +14,46 @@ from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 
-# Nodes of a body that is spliced as a loop: the line that it goes to has to be compiled.
-_LARGEST = 120
+# Nodes of a function that a loop is spliced into, with it: it has to be compiled at once.
+_LARGEST = 300
 
 _serial = itertools.count()
 
 
 def inline(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
-    """Rewrite in place, one function after the other, until none is left to inline."""
+    """Rewrite in place, one function after the other, until none is left to inline.
+
+    Those that become loops come last, the smallest first: whether they fit depends on
+    what is there already.
+    """
     _part_names(statements, functions)
-    while True:
-        counts = Counter(
-            name for tree in [*statements, *functions.values()] for name in global_loads(tree)
-        )
-        at_top = {name for node in statements for name in global_loads(node)}
-        for name, node in functions.items():
-            if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
-                continue
-            sites = _Sites(name, node)
-            if not sites.wanted(counts[name]):
-                continue
-            for key, function in functions.items():
-                if key != name and isinstance(function, ast.FunctionDef):
-                    function.body = sites.replaced(function.body)
-            left = [n for t in [*statements, *functions.values()] for n in global_loads(t)]
-            if name not in left:
-                del functions[name]
-                break
-        else:
-            return
+    while _inlined(statements, functions, False) or _inlined(statements, functions, True):
+        pass
+
+
+def _inlined(statements: list[ast.stmt], functions: dict[str, ast.stmt], looped: bool) -> bool:
+    """Whether there was another function to inline: it is gone then."""
+    counts = Counter(
+        name for tree in [*statements, *functions.values()] for name in global_loads(tree)
+    )
+    at_top = {name for node in statements for name in global_loads(node)}
+    for name, node in sorted(functions.items(), key=lambda item: looped and _size(item[1])):
+        if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
+            continue
+        sites = _Sites(name, node)
+        if sites.looped != looped or not sites.wanted(counts[name]):
+            continue
+        callers = [f for f in functions.values() if f is not node and name in global_loads(f)]
+        if looped and any(_size(f) + _size(node) > _LARGEST for f in callers):
+            continue
+        for key, function in functions.items():
+            if key != name and isinstance(function, ast.FunctionDef):
+                function.body = sites.replaced(function.body)
+        left = [n for t in [*statements, *functions.values()] for n in global_loads(t)]
+        if name not in left:
+            del functions[name]
+            return True
+    return False
 
 
 def _part_names(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
@@ -71,7 +82,7 @@ class _Sites(ast.NodeTransformer):
         # What a body gives at its end, when that is its only return.
         self._result: ast.expr | None = None
         # Whether it returns from its midst: then it becomes a loop that is left at once.
-        self._looped = False
+        self.looped = False
         returns = [part for n in body for part in ast.walk(n) if isinstance(part, ast.Return)]
         if len(body) == 1 and isinstance(body[0], ast.Return):
             self._value = body[0].value
@@ -79,12 +90,9 @@ class _Sites(ast.NodeTransformer):
             self._body = body[:-1]
             self._result = returns[0].value
         elif returns:
-            self._looped = True
-            if any(isinstance(n, ast.Return) for n in _in_loops(body)) or self._size() > _LARGEST:
+            self.looped = True
+            if any(isinstance(n, ast.Return) for n in _in_loops(body)):
                 self._body = []
-
-    def _size(self) -> int:
-        return sum(1 for node in self._body for _ in ast.walk(node))
 
     def wanted(self, count: int) -> bool:
         if self._value is not None:
@@ -140,7 +148,7 @@ class _Sites(ast.NodeTransformer):
         ]
         put = Replace(constant)
         body = [Rename(fresh).visit(put.visit(copy.deepcopy(node))) for node in self._body]
-        if self._looped:
+        if self.looped:
             left = _Leave(site)
             body = [new for node in body for new in _listed(left.visit(node))]
             if not isinstance(body[-1], ast.Break):
@@ -148,7 +156,7 @@ class _Sites(ast.NodeTransformer):
             return [*result, ast.While(ast.Constant(True), body, [])]
         result += body
         if isinstance(site, ast.Assign):
-            value = copy.deepcopy(self._result) or ast.Constant(None)
+            value: ast.expr = copy.deepcopy(self._result) if self._result else ast.Constant(None)
             result.append(ast.Assign(site.targets, Rename(fresh).visit(put.visit(value))))
         return result
 
@@ -168,6 +176,10 @@ class _Leave(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         return self.leave(node.value)
+
+
+def _size(node: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(node))
 
 
 def _listed(node: ast.stmt | list[ast.stmt]) -> list[ast.stmt]:

@@ -143,6 +143,13 @@ def flash(
             return kind(
                 board, task, content, board_file, compiled, new_identity, replace_main, progress
             )
+        except UserError:
+            raise
+        except BaseException:
+            # Ctrl-C, in the middle of anything.
+            with contextlib.suppress(UserError):
+                board.interrupt()
+            raise
         finally:
             # Whatever came in between, what ran there before goes on.
             with contextlib.suppress(UserError):

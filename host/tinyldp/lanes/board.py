@@ -24,7 +24,7 @@ from tinyldp.lanes.lane import Stoppable
 # So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
 INTERRUPT = b"\x03" * 32
 _TIMEOUT = 2
-_ENTER = 6
+_ENTER = 8
 _LONGEST = 15
 _ATTEMPTS = 6
 _TO_RESET = 60
@@ -310,7 +310,9 @@ class Board(Stoppable):
         """To the raw REPL, past whatever runs there."""
         self._deadline = time.monotonic() + 3 * _ENTER
         try:
-            for attempt in range(3):
+            # Somebody who would press a button is asked soon.
+            times = (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER // 2,) * 2
+            for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.
                 if not self._settle():
@@ -318,12 +320,11 @@ class Board(Stoppable):
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         self._transport.enter_raw_repl(
-                            soft_reset=attempt < 2,
-                            timeout_overall=(_ENTER if self._waiting is None else 3) - 2 * attempt,
+                            soft_reset=attempt < 2, timeout_overall=seconds
                         )
                     return
                 except self._failure:
-                    if self._waiting is not None or not self._hears(0.5):
+                    if self._waiting is None and not self._hears(0.5):
                         break
         except OSError as error:
             raise self._gone(error) from None
@@ -343,7 +344,8 @@ class Board(Stoppable):
         end = time.monotonic() + _TO_RESET
         said = b""
         while not said.endswith(b">>> ") and time.monotonic() < end:
-            self.send(b"\x03")
+            # To the prompt from the raw REPL, too.
+            self.send(b"\x03\x02")
             said = (said + self.receive(time.monotonic() + 0.1))[-64:]
         return said.endswith(b">>> ")
 

@@ -1,0 +1,3 @@
+from tinyldp_device.links.serial import Port
+
+def open_serial(path: str) -> Port: ...
