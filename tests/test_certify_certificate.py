@@ -158,6 +158,13 @@ def test_a_delta_just_below_what_is_certified_is_exceeded(make) -> None:
     assert any("exceeds" in warning for warning in exceeded.warnings)
 
 
+def test_the_target_is_not_met_at_another_point() -> None:
+    task = jittersort(epsilon=UNIT, delta=least_delta(jittersort(epsilon=UNIT)))
+    elsewhere = certify(task, F(20))
+    assert elsewhere.delta < certify(task).delta
+    assert not elsewhere.within_target
+
+
 @pytest.mark.parametrize("mechanism", [GRR, OUE, OLH])
 def test_an_oracles_target_is_exact(mechanism: int) -> None:
     more: dict[str, Any] = {"buckets": 8} if mechanism == OLH else {}

@@ -52,7 +52,11 @@ def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
     if epsilon is None:
         epsilon = _natural_epsilon(task)
     delta = delta_of(epsilon)
-    within = target_delta is None or delta <= target_delta
+    # The target is for the Task's own epsilon, whichever point is looked at.
+    at_target = delta
+    if point is not None and target_epsilon is not None:
+        at_target = delta_of(target_epsilon)
+    within = target_delta is None or at_target <= target_delta
     claim = None
     if task.mechanism == RANSWITCH:
         claim = ranswitch_claim(task.window, task.k, task.thresholds[0])
