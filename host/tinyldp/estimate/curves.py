@@ -236,8 +236,8 @@ def _noise(undo: Floats) -> float:
 def _least_noisy(task: Task, releases: int, ended: bool) -> int:
     """The least distance of knots, of 1, 2, 3, 5, 8, 12, ..., that does not amplify noise."""
     trial = min(releases, max(_TRIAL_WINDOWS * task.window, 256))
-    law = release_law(task, trial, ended and trial == releases)
     whole = ended and trial == releases
+    law = release_law(task, trial, whole)
     distances = [1]
     while 2 * distances[-1] < trial:
         distances.append(distances[-1] + max(1, distances[-1] // 2))

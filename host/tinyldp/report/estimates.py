@@ -217,7 +217,6 @@ def mean_curves(
         for name in ("steps", "means", "variances", "low", "high"):
             table[name] = getattr(curve, name).tolist()
         table["released"] = [None if np.isnan(x) else x for x in curve.released.tolist()]
-        tables[-1] = table
     return tables
 
 

@@ -31,7 +31,8 @@ from tinyldp.simulate.simulation import (
 from tinyldp.simulate.streams import DEVICES, make_fleet, origins_of, symbols_of
 from tinyldp.simulate.words import DrawnWords
 from tinyldp.study import STREAMS, Study, load_study
-from tinyldp_protocol.task import GRR, OLH, OUE, Task
+from tinyldp_device.mechanism import step_words
+from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
 # Called with the device steps that are done, and their total.
@@ -208,7 +209,7 @@ def _oracles(
     counts = rng.multinomial(devices, population)
     truth = counts / devices
     if aggregated is None:
-        aggregated = devices * steps * _words(task) > _WORDS
+        aggregated = devices * steps * step_words(task) > _WORDS
     first = None
     squares = 0.0
     own, other = map(float, support_chances(task))
@@ -239,11 +240,6 @@ def _oracles(
         expected_variance(task, devices),
         AGGREGATE if aggregated else ONE_BY_ONE,
     )
-
-
-def _words(task: Task) -> int:
-    """Words that a report takes, but for rare redraws."""
-    return {GRR: 1, OUE: task.symbols, OLH: 3}[task.mechanism]
 
 
 def _one_by_one(task: Task, counts: Array, seed: int, step: int) -> Array:
