@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from fractions import Fraction
@@ -202,6 +203,8 @@ def test_text_has_the_figures_and_fits_a_terminal(name: str) -> None:
 def test_text_says_whether_the_target_is_met() -> None:
     assert "delta 0.5: met" in text_certificate(certify(switch(delta=1 << 29)))
     assert "delta 0.125: EXCEEDED" in text_certificate(certify(switch(delta=1 << 27)))
+    # As the study stated it, before it was rounded down.
+    assert "delta 0.001: EXCEEDED" in text_certificate(certify(switch(delta=(1 << 30) // 1000)))
 
 
 # Files -------------------------------------------------------------------------------------------
@@ -218,6 +221,21 @@ def test_a_certificate_lies_beside_its_task(tmp_path: Path) -> None:
     assert path == tmp_path / "STUDY.task.cert.json"
     loaded = load_certificate(task, switch())
     assert loaded == json.loads(json.dumps(certify(switch()).to_json()))
+
+
+def test_a_certificate_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, path = write(tmp_path, switch())
+
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="can't be written: No space left"):
+        write(tmp_path, switch(threshold=10**6))
+    assert load_certificate(task, switch())
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_missing_certificate(tmp_path: Path) -> None:

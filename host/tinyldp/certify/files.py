@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
 from tinyldp.errors import UserError
+from tinyldp.files import replace_file
 from tinyldp_protocol.task import Task
 
 _SEAL = "sha256"
@@ -25,13 +28,10 @@ def certificate_path(task_path: str | Path) -> Path:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
-    """Write its JSON. Raises UserError when that can't be done."""
+    """Write its JSON, whole or not at all. Raises UserError when that can't be done."""
     content = certificate.to_json()
     content[_SEAL] = _seal(content)
-    try:
-        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror}.") from None
+    replace_file(Path(path), (json.dumps(content, indent=2) + "\n").encode())
 
 
 def load_certificate(task_path: str | Path, task: Task) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def load_certificate(task_path: str | Path, task: Task) -> dict[str, Any]:
     if not content["within_target"]:
         raise UserError(
             f"{task_path} gives away more than its target: its certificate has epsilon"
-            f" {content['epsilon']:.6g}, delta {content['delta']:.6g}."
+            f" {_bound(content['epsilon'])}, delta {_bound(content['delta'])}."
         )
     return content
 
@@ -74,6 +74,10 @@ def _parse(data: bytes) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.pop(_SEAL, None) != _seal(content):
         return None
     return content if content.keys() >= _NEEDED else None
+
+
+def _bound(value: float) -> str:
+    return digits_up(Fraction(value))
 
 
 def _seal(content: dict[str, Any]) -> str:

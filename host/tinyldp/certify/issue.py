@@ -10,19 +10,10 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim, ranswitch_claim
 from tinyldp.errors import UserError
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH, Task
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS
+from tinyldp_protocol.task import JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
 
-NAMES = {
-    RANSWITCH: "ranswitch",
-    STASWITCH: "staswitch",
-    JITTERSORT: "jittersort",
-    GRR: "grr",
-    OUE: "oue",
-    OLH: "olh",
-}
-# As the Task has them.
-_EPSILON_UNIT = 1 << 16
-_DELTA_UNIT = 1 << 30
+_NAMES = {number: name for name, number in MECHANISMS.items()}
 # The curve: from 0 to twice the certified epsilon.
 _POINTS = 4
 
@@ -44,10 +35,10 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
 
 
 def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
-    name = NAMES[task.mechanism]
+    name = _NAMES[task.mechanism]
     delta_of, method = _stream_curve(task)
-    target_epsilon = _scaled(task.epsilon, _EPSILON_UNIT)
-    target_delta = _scaled(task.delta, _DELTA_UNIT)
+    target_epsilon = _scaled(task.epsilon, EPSILON_UNIT)
+    target_delta = _scaled(task.delta, DELTA_UNIT)
     epsilon = target_epsilon if point is None else point
     if epsilon is None:
         epsilon = _natural_epsilon(task)
@@ -120,12 +111,12 @@ def _certify_oracle(task: Task, point: Fraction | None) -> Certificate:
     ratio = oracles.ratio(task)
     epsilon = log_upper(ratio) if point is None else point
     delta = Fraction(0) if point is None else oracles.delta(task, point)
-    target = _scaled(task.epsilon, _EPSILON_UNIT)
+    target = _scaled(task.epsilon, EPSILON_UNIT)
     within = target is None or ratio <= exp_bounds(target)[0]
     olh = task.mechanism == OLH
     return Certificate(
         task_id=task.id.hex(),
-        mechanism=NAMES[task.mechanism],
+        mechanism=_NAMES[task.mechanism],
         relation=statements.ORACLE_RELATION,
         definition=statements.OLH_DEFINITION if olh else statements.ORACLE_DEFINITION,
         epsilon=epsilon,

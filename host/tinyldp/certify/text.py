@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
+from tinyldp import figures
 from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT
 
 _WIDTH = 88
 _INDENT = 14
@@ -53,8 +55,11 @@ def _line(label: str, text: str) -> str:
 
 def _target(c: Certificate) -> str:
     stated = [
-        f"{name} {float(value):.6g}"
-        for name, value in (("epsilon", c.target_epsilon), ("delta", c.target_delta))
+        f"{name} {figures.stated(value, unit)}"
+        for name, value, unit in (
+            ("epsilon", c.target_epsilon, EPSILON_UNIT),
+            ("delta", c.target_delta, DELTA_UNIT),
+        )
         if value is not None
     ]
     if not stated:

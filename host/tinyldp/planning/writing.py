@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 from tinyldp.errors import UserError, keep_apart
+from tinyldp.files import replace_file
 from tinyldp.planning.choice import choose
 from tinyldp.planning.outcome import Plan, assess
 from tinyldp.planning.switches import Report
@@ -31,28 +30,5 @@ def plan(study: str | Path, output: str | Path | None = None, report: Report | N
         assessed = assess(loaded, task, path, report)
     except UserError as error:
         raise UserError(f"{study}: {error}") from None
-    _replace(path, write_file(task))
+    replace_file(path, write_file(task))
     return assessed
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    # A link stays one; a device or pipe takes the bytes as they are.
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
-            return
-        try:
-            with beside.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror}.") from None
