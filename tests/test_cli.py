@@ -264,6 +264,10 @@ def test_output_is_never_what_is_read(
     link = tmp_path / "link.toml"
     link.symlink_to(study)
     refused(["plan", str(link), "-o", str(study)], capsys, "another file")
+    task = str(study.with_suffix(".task"))
+    refused(["certify", task, "-o", task], capsys, "another file")
+    refused(["certify", task, "-o", str(study)], capsys, "a study's name")
+    refused(["plan", str(study), "-o", "/"], capsys, "Is a directory")
     assert study.read_bytes() == before
     with Cable() as cable:
         study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
@@ -291,6 +295,11 @@ def test_studies_that_overwhelm(
     path = tmp_path / "s.toml"
     path.write_text(STUDY.replace("threshold = 1006633", text).format(links=""))
     assert len(refused(["plan", str(path)], capsys)) < 400
+
+
+@pytest.mark.parametrize("command", ["plan", "certify", "simulate"])
+def test_a_file_that_never_ends(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    refused([command, "/dev/zero"], capsys, "larger than any study or Task")
 
 
 def test_a_full_disk_is_one_sentence(study: Path) -> None:

@@ -255,6 +255,8 @@ def _certify(options: argparse.Namespace) -> int:
     certificate = certify(load_task(options.task))
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)
+    if path.suffix == ".toml":
+        raise UserError(f"{path} has a study's name; name the certificate otherwise.")
     write_certificate(certificate, path)
     if options.json:
         _print_json(certificate.to_json())

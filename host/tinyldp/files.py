@@ -13,7 +13,7 @@ def replace_file(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises UserError when it can't be written."""
     # A link stays one; a device or pipe takes the bytes as they are.
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    beside = target.parent / f".{target.name}.{os.getpid()}"
     try:
         if target.exists() and not target.is_file():
             target.write_bytes(data)

@@ -25,6 +25,8 @@ else:
 _LIMIT = 1 << 30
 # Longest list read: more than any mechanism has bins or weights.
 _LONGEST = 65536
+# Bytes of a file: more than the longest list takes.
+_LARGEST = 1 << 22
 
 
 class Sections:
@@ -112,11 +114,15 @@ def short(value: Any) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file; UserError when it can't be read."""
+    """The content of a file; UserError when it can't be read, or never ends."""
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            data = file.read(_LARGEST + 1)
     except OSError as error:
         raise UserError(f"{path} can't be read: {error.strerror}.") from None
+    if len(data) > _LARGEST:
+        raise UserError(f"{path} is larger than any study or Task.")
+    return data
 
 
 def _document(data: bytes) -> dict[str, Any]:

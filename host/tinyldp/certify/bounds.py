@@ -117,7 +117,9 @@ def float_up(x: Fraction) -> float:
 def digits_up(x: Fraction) -> str:
     """x >= 0 in six digits, rounded up: what people read is a bound, too."""
     rounding = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
-    return f"{rounding.create_decimal_from_float(float_up(x)).normalize(rounding):g}"
+    found = rounding.create_decimal_from_float(float_up(x)).normalize(rounding)
+    # Not 1e+1 for ten.
+    return f"{found:f}" if 0 <= found.adjusted() < 6 else f"{found:g}"
 
 
 def ceil_to(x: Fraction, unit: int) -> Fraction:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,12 @@ from tinyldp.files import replace_file
 from tinyldp_protocol.task import Task
 
 _SEAL = "sha256"
-_NEEDED = {"task_id", "epsilon", "delta", "within_target"}
+_NEEDED = (
+    ("task_id", str),
+    ("epsilon", float),
+    ("delta", float),
+    ("within_target", bool),
+)
 
 
 def certificate_path(task_path: str | Path) -> Path:
@@ -68,12 +74,22 @@ def load_certificate(task_path: str | Path, task: Task) -> dict[str, Any]:
 
 def _parse(data: bytes) -> dict[str, Any] | None:
     try:
-        content = json.loads(data.decode("utf-8"))
+        content = json.loads(
+            data.decode("utf-8"), parse_float=_written_float, parse_constant=_written_float
+        )
     except (ValueError, RecursionError):
         return None
     if not isinstance(content, dict) or content.pop(_SEAL, None) != _seal(content):
         return None
-    return content if content.keys() >= _NEEDED else None
+    return content if all(isinstance(content.get(key), kind) for key, kind in _NEEDED) else None
+
+
+def _written_float(text: str) -> float:
+    """As certificates have it: another spelling of the same number is damage, too."""
+    number = float(text)
+    if repr(number) != text or not math.isfinite(number):
+        raise ValueError("no number of a certificate")
+    return number
 
 
 def _bound(value: float) -> str:
