@@ -391,6 +391,10 @@ def test_extreme_targets_end(tmp_path: Path) -> None:
     assert choose(
         make_study(tmp_path, "ranswitch", "k = 2\nepsilon = 16383.9\ndelta = 1e-7")
     ).thresholds == [1]
+    # Beyond all ratios of weights, the least window still is the least.
+    for epsilon in ("150", "16383.9"):
+        study = make_study(tmp_path, "jittersort", f"k = 2\nepsilon = {epsilon}\ndelta = 0.001")
+        assert choose(study).window == 3
 
 
 def test_progress_of_long_planning(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ Weights = npt.NDArray[np.float64]
 _PARTS = (1, 0.999, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0)
 # Deltas in floats are right to some 1e-14.
 _FLOAT = 1e-12
-# Weights stay above 0.
-_STEEPEST = 200.0
+# Weights stay above 0, and no ratio of two pairs of them reaches the largest exp_float.
+_STEEPEST = 64.0
 
 
 def jittersort_weights(
