@@ -203,6 +203,8 @@ def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
     simulation = simulate(ORACLE_TASKS[0], 60, 1)
     with pytest.raises(UserError, match="no ending of a picture"):
         write_picture(simulation, tmp_path / "picture.mp3")
+    with pytest.raises(UserError, match="ending of a picture"):
+        write_picture(simulation, tmp_path)
     with pytest.raises(UserError, match="can't be written"):
         write_picture(simulation, tmp_path / "nowhere" / "picture.svg")
 

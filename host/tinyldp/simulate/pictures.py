@@ -31,6 +31,9 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
     Oracles: the first round's estimates with their intervals, against the truth.
     Raises UserError when the file can't be written or its format is unknown.
     """
+    # Without one, matplotlib would choose, and write to a file of another name.
+    if not Path(path).suffix:
+        raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
     streams = isinstance(simulation, StreamSimulation)
     with drawing((9.6, 5.2 if streams else 3.4)) as figure:
         if isinstance(simulation, StreamSimulation):
