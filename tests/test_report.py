@@ -19,10 +19,9 @@ from tinyldp.collect.decoding import Hello
 from tinyldp.collect.records import Batch, BootState
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
-from tinyldp.laws import displacement_law
+from tinyldp.laws import displacement_law, settled
 from tinyldp.replay import boot_nonce, bytes_needed, displacements, replay
 from tinyldp.report import render_report, report_data, text_report, write_csv
-from tinyldp.report.data import settled
 from tinyldp.report.pictures import ZOOM, _busiest, _means, law_picture, series_picture
 from tinyldp.report.symbols import symbol_name
 from tinyldp_protocol.messages import ENDED, ENTROPY_FAILED, HARDWARE, OS, RUNNING, TEST

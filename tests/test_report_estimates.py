@@ -128,6 +128,7 @@ def test_every_estimate_says_whether_it_is_certified(tmp_path: Path) -> None:
     assert f"Frequencies of Task {task.id.hex()}, GRR (uncertified)" in text
     assert "Mean curve of Task" in text
     _, page = render(store, tmp_path, data=data)
+    assert page.captions
     assert all("uncertified" in caption for caption in page.captions)
     assert {row["certificate"] for row in data["estimates"] + data["curves"]} == {"uncertified"}
 

@@ -23,6 +23,10 @@ TAIL = 1e-12
 STASWITCH_MAX_K = 9
 # Gauss-Legendre nodes of JitterSort's integral over the tie-break (see jitter_factors).
 _NODES = 8
+# Windows of which a stream must have so many for its displacements to be measured: the law
+# does not hold near the ends, of which two windows each are left out.
+MEASURABLE = 8
+_ENDS = 2
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,15 @@ def why_no_law(task: Task) -> str:
         f"No exact displacement law: StaSwitch's chain is solved for k up to {STASWITCH_MAX_K},"
         f" and here k is {task.k}."
     )
+
+
+def settled(moved: npt.NDArray[np.int64], window: int) -> npt.NDArray[np.int64] | None:
+    """The displacements that the law speaks of: (n,) without the ends of the segment.
+
+    None when the segment is shorter than MEASURABLE windows.
+    """
+    edge = _ENDS * window
+    return moved[edge:-edge] if len(moved) >= MEASURABLE * window else None
 
 
 def _law(first: int, probabilities: npt.NDArray[np.float64], tail: float, method: str) -> Law:

@@ -77,7 +77,7 @@ class Store:
     ) -> "Store":
         """Open the store, made first if there is none; keep the Task, and its certificate's JSON.
 
-        Without a certificate the Task is uncertified, and reports say so.
+        Without a certificate the Task is uncertified from now on, and reports say so.
         """
         name = str(path_or_url)
         engine = open_engine(name)
@@ -98,10 +98,11 @@ class Store:
         # Refused when it is there: the id is that of the content.
         with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
             connection.execute(TASKS.insert().values(id=task.id.hex(), file=file))
-        if certificate is not None:
-            row = CERTIFICATES.insert().values(task=task.id.hex(), content=json.dumps(certificate))
-            with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
-                connection.execute(row)
+        row = {"task": task.id.hex(), "content": json.dumps(certificate)}
+        with store._sentences(), store._engine.begin() as connection:
+            connection.execute(CERTIFICATES.delete().where(CERTIFICATES.c.task == row["task"]))
+            if certificate is not None:
+                connection.execute(CERTIFICATES.insert().values(row))
         return store
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyldp.errors import UserError
-from tinyldp.lanes.lane import Stoppable
+from tinyldp.stoppable import Stoppable
 
 # So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
 INTERRUPT = b"\x03" * 32
@@ -311,7 +311,9 @@ class Board(Stoppable):
         self._deadline = time.monotonic() + 3 * _ENTER
         try:
             # Somebody who would press a button is asked soon.
-            times = (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER // 2,) * 2
+            times = (
+                (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER // 2,) * 2
+            )
             for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.

@@ -22,7 +22,7 @@ _END = _PROMPT + rb"|Traceback .*\r\n(?:  .*\r\n)+\S.*\r\n"
 _LONGEST_COMMAND = 60
 
 
-class Board(Process):
+class EmulatedBoard(Process):
     """One emulated board; what it says on its serial line is its output.
 
     Its flash, with all that the program wrote there, lives as long as the board.
@@ -154,7 +154,7 @@ class Microbit(Lane):
         # Of the emulated generator; None: from this computer's own randomness.
         self.seed: int | None = None
         self._files: dict[str, bytes] = {}
-        self._boards: list[Board] = []
+        self._boards: list[EmulatedBoard] = []
 
     @classmethod
     def missing(cls) -> str | None:
@@ -175,12 +175,12 @@ class Microbit(Lane):
             "The packages do not fit on a micro:bit: put what flatten() gives for a Task."
         )
 
-    def start(self, main: str, *args: str, heap: str | None = None) -> Board:
+    def start(self, main: str, *args: str, heap: str | None = None) -> EmulatedBoard:
         if args or heap:
             raise UserError("A program on the micro:bit takes no arguments and has all the heap.")
         if main not in self._files:
             raise UserError(f"There is no file {main} on the lane microbit.")
-        board = Board({**self._files, "main.py": self._files[main]}, self.seed)
+        board = EmulatedBoard({**self._files, "main.py": self._files[main]}, self.seed)
         self._boards.append(board)
         return board
 

@@ -7,7 +7,8 @@ import os
 import threading
 import tty
 
-from tinyldp.lanes.lane import Process, Stoppable
+from tinyldp.lanes.lane import Process
+from tinyldp.stoppable import Stoppable
 
 
 class Port(Stoppable):

@@ -25,8 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tinyldp.errors import UserError
-from tinyldp.lanes.lane import Stoppable
 from tinyldp.lanes.unix import Unix
+from tinyldp.stoppable import Stoppable
 
 # The terminal is the interpreter's own, so that it ends when this process is killed.
 _RUN = (

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyldp.report.data import HEALTH, MEASURABLE, QUALITY
+from tinyldp.laws import MEASURABLE
+from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.estimate.frequency import CONFIDENCE
-from tinyldp.laws import displacement_law, why_no_law
+from tinyldp.laws import displacement_law, settled, why_no_law
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.symbols import clean
 from tinyldp.study import TITLES
@@ -54,10 +54,6 @@ CERTIFIED = "Each Task has a certificate, which states exactly what its devices 
 NO_CERTIFICATE = (
     "Tasks marked “uncertified” have no certificate: nothing here states how much they hide."
 )
-# Windows of which a stream must have so many for its displacements to be measured: the law
-# does not hold near the ends, of which two windows each are left out.
-MEASURABLE = 8
-_ENDS = 2
 
 
 def report_data(
@@ -134,15 +130,6 @@ def report_data(
             for (link, name), count in sorted(store.rejections().items())
         ],
     }
-
-
-def settled(moved: npt.NDArray[Any], window: int) -> npt.NDArray[Any] | None:
-    """The displacements that the law speaks of: (n,) without the ends of the segment.
-
-    None when the segment is shorter than MEASURABLE windows.
-    """
-    edge = _ENDS * window
-    return moved[edge:-edge] if len(moved) >= MEASURABLE * window else None
 
 
 def certificate_said(certificate: Mapping[str, Any] | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinyldp.errors import UserError
+from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
     CURVE,
@@ -24,7 +25,6 @@ from tinyldp.report.columns import (
     stream_columns,
 )
 from tinyldp.report.data import (
-    MEASURABLE,
     UNCERTIFIED,
     Arrays,
     counted,

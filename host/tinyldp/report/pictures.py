@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
-from tinyldp.laws import displacement_law
-from tinyldp.report.data import settled
+from tinyldp.laws import displacement_law, settled
 from tinyldp.report.symbols import missing_alone, symbol_name
 from tinyldp_protocol.task import Task
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance, frequencies, support_chances, supports
-from tinyldp.laws import displacement_law
+from tinyldp.laws import displacement_law, settled
 from tinyldp.planning import choose
-from tinyldp.report.data import settled
 from tinyldp.simulate import aggregate, oracles
 from tinyldp.simulate.simulation import (
     AGGREGATE,
