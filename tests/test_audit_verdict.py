@@ -217,7 +217,7 @@ def test_the_point_of_the_curve_can_be_chosen(path: Path, capsys: pytest.Capture
     [
         (["--lane", "wasm"], "lanes unix, cpython, not on wasm"),
         (["--lane", "serial:/dev/null"], "not on serial:/dev/null"),
-        (["--segments", "10"], "100 segments or more, not 10"),
+        (["--segments", "10"], "100 to 10,000,000 segments, not 10"),
         (["--confidence", "1"], "between 0 and 1"),
         (["--confidence", "0"], "between 0 and 1"),
         (["--confidence", "999"], "between 0 and 1"),

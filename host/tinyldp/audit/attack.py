@@ -27,6 +27,7 @@ _REPORTS = 1_000_000
 # Most segments of an oracle's audit: each input begins one so often.
 _ROUNDS = 1000
 _FEWEST = 100
+_MOST = 10_000_000
 # Simulated segments for each of the device's.
 _SIMULATED = 4
 
@@ -92,8 +93,8 @@ def audit(
         raise UserError(f"An audit runs on one of the lanes {', '.join(LANES)}, not on {lane}.")
     if not 0 < confidence < 1:
         raise UserError(f"The confidence must lie between 0 and 1, but is {confidence}.")
-    if segments is not None and segments < _FEWEST:
-        raise UserError(f"An audit takes {_FEWEST} segments or more, not {segments}.")
+    if segments is not None and not _FEWEST <= segments <= _MOST:
+        raise UserError(f"An audit takes {_FEWEST} to {_MOST:,} segments, not {segments:,}.")
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
