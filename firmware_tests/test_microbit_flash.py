@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from firmware_tests.microbit import RAN, STA, Terminal, make_task
 from tinyldp.collect.collector import Collector, Snapshot
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
-from tinyldp.flash.build import LARGEST_DATA, build_microbit, task_data
+from tinyldp.flash.build import build_microbit
 from tinyldp.flash.microbit import flash_microbit
 from tinyldp.lanes import Lane, open_lane
 from tinyldp_protocol.messages import HARDWARE, RUNNING
@@ -67,21 +68,35 @@ def test_a_long_sample_is_refused() -> None:
         build_microbit(STA, b"#" * 2000)
 
 
+def fits(task: Task) -> bool:
+    try:
+        build_microbit(task)
+    except UserError:
+        return False
+    return True
+
+
 @MICROBIT
-def test_the_largest_that_is_not_refused_runs(lane: Lane) -> None:
-    largest = max(
-        (
-            make_task(outbox=n)
-            for n in range(4, 80)
-            if task_data(make_task(outbox=n)) <= LARGEST_DATA
-        ),
-        key=lambda task: task.outbox,
-    )
-    _, _, board = flash_microbit(largest, lane, b"def sample():\n    return 5\n")
+@pytest.mark.parametrize("what", ["outbox", "bins", "both"])
+def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
+    """Data, code, and half of each: a few bytes below what is refused."""
+
+    def larger(n: int) -> Task:
+        changed: dict[str, Any] = {"outbox": 24} if what == "both" else {}
+        if what == "outbox":
+            changed["outbox"] = n
+        else:
+            changed |= {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
+        return make_task(**changed)
+
+    n, step = {"outbox": (16, 2), "bins": (116, 12), "both": (32, 12)}[what]
+    while fits(larger(n + step)):
+        n += step
+    _, _, board = flash_microbit(larger(n), lane, b"def sample():\n    return 5\n")
     with board:
-        heard = board.read(600, 20)
-    assert b"Traceback" not in heard
-    assert len(heard) == 600
+        heard = board.read(300, 20)
+    assert b"Error" not in heard
+    assert len(heard) == 300
 
 
 def test_builds_are_reproducible() -> None:

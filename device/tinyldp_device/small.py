@@ -85,6 +85,7 @@ class SmallAgent(SmallPost):
         # Not where it halts, deep in a step: a call takes a seventh of a micro:bit's stack.
         if self.health != RUNNING and self._at != self._values_at:
             self._close()
+        self.listen()
         self.exchange()
 
     def _halt(self, health):

@@ -83,8 +83,7 @@ class SmallPost:
                 self._open = min(self._open, self._signals)
 
     def exchange(self):
-        """Take in what the host says, send what is due: signals first."""
-        self.listen()
+        """Send what is due, signals first. To be called once a step, after listen()."""
         outbox = self.outbox
         self._until_closed -= 1
         if self._until_closed <= 0:

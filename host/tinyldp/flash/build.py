@@ -34,6 +34,8 @@ CLASSES = frozenset(
 # Found on the board: what leaves 1.5 KB free while it reports, and what it compiles at once.
 LARGEST_DATA = 1536
 LONGEST_LINE = 1000
+# Heap for data and for compiling the longest line, of which a byte takes 6.5 then.
+FREE = 6700
 LARGEST_SAMPLE = 1024
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
@@ -108,9 +110,10 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
             continue
         lines.append(_line(rename.visit(node)))
     longest = max(map(len, lines))
+    data = task_data(task)
     for what, size, most in (
-        ("the data of its Task", task_data(task), LARGEST_DATA),
-        ("its longest line of code", longest, LONGEST_LINE),
+        ("the data of its Task", data, LARGEST_DATA),
+        ("its longest line of code", longest, min(LONGEST_LINE, (FREE - data) * 2 // 13)),
         ("its sample.py", len(sample), LARGEST_SAMPLE),
     ):
         if size > most:

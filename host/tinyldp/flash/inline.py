@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 
-# Nodes of a function that a loop is spliced into, with it: it has to be compiled at once.
+# Nodes of a function that others are spliced into, with them: it has to be compiled at once.
 _LARGEST = 300
 
 _serial = itertools.count()
@@ -23,8 +23,8 @@ _serial = itertools.count()
 def inline(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
     """Rewrite in place, one function after the other, until none is left to inline.
 
-    Those that become loops come last, the smallest first: whether they fit depends on
-    what is there already.
+    The smallest first, and those that become loops last: whether they fit depends on what
+    is there already.
     """
     _part_names(statements, functions)
     while _inlined(statements, functions, False) or _inlined(statements, functions, True):
@@ -37,14 +37,14 @@ def _inlined(statements: list[ast.stmt], functions: dict[str, ast.stmt], looped:
         name for tree in [*statements, *functions.values()] for name in global_loads(tree)
     )
     at_top = {name for node in statements for name in global_loads(node)}
-    for name, node in sorted(functions.items(), key=lambda item: looped and _size(item[1])):
+    for name, node in sorted(functions.items(), key=lambda item: _size(item[1])):
         if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
             continue
         sites = _Sites(name, node)
         if sites.looped != looped or not sites.wanted(counts[name]):
             continue
         callers = [f for f in functions.values() if f is not node and name in global_loads(f)]
-        if looped and any(_size(f) + _size(node) > _LARGEST for f in callers):
+        if not sites.short and any(_size(f) + _size(node) > _LARGEST for f in callers):
             continue
         for key, function in functions.items():
             if key != name and isinstance(function, ast.FunctionDef):
@@ -83,9 +83,12 @@ class _Sites(ast.NodeTransformer):
         self._result: ast.expr | None = None
         # Whether it returns from its midst: then it becomes a loop that is left at once.
         self.looped = False
+        # Whether it may go to any function, however large.
+        self.short = False
         returns = [part for n in body for part in ast.walk(n) if isinstance(part, ast.Return)]
         if len(body) == 1 and isinstance(body[0], ast.Return):
             self._value = body[0].value
+            self.short = True
         elif len(returns) == 1 and returns[0] is body[-1]:
             self._body = body[:-1]
             self._result = returns[0].value
@@ -156,8 +159,9 @@ class _Sites(ast.NodeTransformer):
             return [*result, ast.While(ast.Constant(True), body, [])]
         result += body
         if isinstance(site, ast.Assign):
-            value: ast.expr = copy.deepcopy(self._result) if self._result else ast.Constant(None)
-            result.append(ast.Assign(site.targets, Rename(fresh).visit(put.visit(value))))
+            value: ast.expr = self._result or ast.Constant(None)
+            value = Rename(fresh).visit(put.visit(copy.deepcopy(value)))
+            result.append(ast.Assign(site.targets, value))
         return result
 
 
@@ -171,8 +175,9 @@ class _Leave(ast.NodeTransformer):
         if isinstance(self._site, ast.Assign):
             targets = copy.deepcopy(self._site.targets)
             return [ast.Assign(targets, value or ast.Constant(None)), ast.Break()]
-        needed = value is not None and not isinstance(value, ast.Constant)
-        return [*([ast.Expr(value)] if needed else []), ast.Break()]
+        if value is None or isinstance(value, ast.Constant):
+            return [ast.Break()]
+        return [ast.Expr(value), ast.Break()]
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         return self.leave(node.value)

@@ -310,10 +310,10 @@ class Board(Stoppable):
         """To the raw REPL, past whatever runs there."""
         self._deadline = time.monotonic() + 3 * _ENTER
         try:
-            # Somebody who would press a button is asked soon.
-            times = (
-                (_ENTER, _ENTER - 2, _ENTER - 4) if self._waiting is None else (_ENTER // 2,) * 2
-            )
+            times = (_ENTER, _ENTER - 2, _ENTER - 4)
+            if self._waiting is not None:
+                # Somebody who would press a button is asked soon.
+                times = (_ENTER // 2, _ENTER // 2)
             for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.
