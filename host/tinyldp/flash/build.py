@@ -20,9 +20,9 @@ from tinyldp.errors import UserError
 from tinyldp.flash.dissolve import dissolved
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
+from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT
-from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
