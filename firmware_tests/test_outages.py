@@ -102,7 +102,7 @@ class Line:
         self.host = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tinyldp", "collect", str(self.folder / "outage.toml")),
-                *("--until-ended", "2", "--json"),
+                *("--until-ended", "2", "--uncertified", "--json"),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

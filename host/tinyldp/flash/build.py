@@ -127,7 +127,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
 
 def modules_of(task: Task, program: str) -> dict[str, Module]:
     """What of each module the program needs for this Task, its integers written in."""
-    modules = pruned(parsed(program))
+    modules = pruned(parsed(program, lift=True))
     # Once more when the other mechanisms are gone: their attributes have the same names.
     for _ in range(2):
         trees = {name: ast.Module(module.body, []) for name, module in modules.items()}

@@ -124,13 +124,19 @@ class _Reach:
         )
 
 
-def parsed(program: str) -> dict[str, Module]:
-    """The packages' modules, and `program` under that name, with integer constants written out."""
+def parsed(program: str, lift: bool = False) -> dict[str, Module]:
+    """The packages' modules, and `program` under that name, with integer constants written out.
+
+    lift: imports within functions count, too; else what they import is left out.
+    """
     modules: dict[str, Module] = {}
     for path, source in {**sources(), "program.py": program.encode()}.items():
-        lift = _Lift()
-        body = [lift.visit(node) for node in ast.parse(source).body]
-        modules[path[:-3].replace("/", ".")] = Module([*lift.lifted, *body])
+        body = ast.parse(source).body
+        if lift:
+            lifting = _Lift()
+            body = [lifting.visit(node) for node in body]
+            body[:0] = lifting.lifted
+        modules[path[:-3].replace("/", ".")] = Module(body)
     for module in modules.values():
         constants = dict(module.constants)
         for name, home in module.imports.items():
