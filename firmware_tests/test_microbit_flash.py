@@ -13,7 +13,7 @@ from firmware_tests.microbit import RAN, STA, Terminal, make_task
 from tinyldp.collect.collector import Collector, Snapshot
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
-from tinyldp.flash.build import build_microbit
+from tinyldp.flash.build import LARGEST_BOTH, build_microbit, task_data
 from tinyldp.flash.microbit import flash_microbit
 from tinyldp.lanes import Lane, open_lane
 from tinyldp_protocol.messages import HARDWARE, RUNNING
@@ -82,14 +82,14 @@ def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
     """Data, code, and half of each: a few bytes below what is refused."""
 
     def larger(n: int) -> Task:
-        changed: dict[str, Any] = {"outbox": 24} if what == "both" else {}
+        changed: dict[str, Any] = {"outbox": 10} if what == "both" else {}
         if what == "outbox":
             changed["outbox"] = n
         else:
             changed |= {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
         return make_task(**changed)
 
-    n, step = {"outbox": (16, 2), "bins": (116, 12), "both": (32, 12)}[what]
+    n, step = {"outbox": (12, 1), "bins": (132, 6), "both": (96, 6)}[what]
     while fits(larger(n + step)):
         n += step
     _, _, board = flash_microbit(larger(n), lane, b"def sample():\n    return 5\n")
@@ -97,6 +97,31 @@ def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
         heard = board.read(300, 20)
     assert b"Error" not in heard
     assert len(heard) == 300
+
+
+@MICROBIT
+@pytest.mark.parametrize("outbox", [4, 12])
+def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, outbox: int) -> None:
+    task = make_task(outbox=outbox)
+    source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
+    n = 0
+    while True:
+        part = (
+            f"\n\ndef part{n}(x):\n    state[{n % 3}] = (state[{n % 3}] * 7 + x) // 8\n"
+            f"    return state[0] if x > {n} else -x\n"
+        )
+        if len(source) + len(part) > LARGEST_BOTH - task_data(task):
+            break
+        source += part
+        n += 1
+    assert len(source) > 350
+    _, _, board = flash_microbit(task, lane, source.encode())
+    with board:
+        heard = board.read(300, 20)
+    assert b"Error" not in heard
+    assert len(heard) == 300
+    with pytest.raises(UserError, match=r"its sample\.py has \d+ bytes, at most \d+ fit"):
+        build_microbit(task, source.encode() + b"#" * len(part))
 
 
 def test_builds_are_reproducible() -> None:
