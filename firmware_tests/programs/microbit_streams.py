@@ -21,7 +21,7 @@ class Words:
         self.state = (self.state * 61 + 7919) & 0xFFFFFF
         return self.state
 
-    def refill(self):
+    def refill(self, need):
         pass
 
 
