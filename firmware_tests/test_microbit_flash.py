@@ -89,7 +89,7 @@ def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
             changed |= {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
         return make_task(**changed)
 
-    n, step = {"outbox": (12, 1), "bins": (132, 6), "both": (96, 6)}[what]
+    n, step = {"outbox": (12, 1), "bins": (90, 6), "both": (60, 6)}[what]
     while fits(larger(n + step)):
         n += step
     _, _, board = flash_microbit(larger(n), lane, b"def sample():\n    return 5\n")

@@ -34,7 +34,7 @@ CLASSES = frozenset(
 # Found on the board: beside more data the last lines find no room to be compiled in, and
 # longer lines none at any time.
 LARGEST_DATA = 1152
-LONGEST_LINE = 1000
+LONGEST_LINE = 850
 # Bytes of sample.py, which comes last, and of data, together.
 LARGEST_BOTH = 1250
 # Without line numbers (opt_level). A carriage return is a new line, too.
