@@ -26,6 +26,7 @@ from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, Flashed, flash
+from tinyldp.flash.stored import stored_state
 from tinyldp.lanes import Lane
 from tinyldp.lanes import board as board_module
 from tinyldp.lanes.board import Board, Facts
@@ -397,12 +398,11 @@ def test_erased_or_damaged_state_is_not_made_anew_silently(
 
 
 def test_counter_of_boots_ends_by_name(board: RelayedBoard, sample: Path) -> None:
-    from tinyldp_device.state import State
     from tinyldp_protocol.messages import COUNTER_END, STATUS
 
     done = flash(board.port, OLD, sample=sample)
     with Board(board.port) as found:
-        state = State(*(provision.BoardSlot(found, path) for path in provision.SLOTS))
+        state = stored_state(found, provision.SLOTS)
         state.load()
         state.save(bytes.fromhex(done.pseudonym) + b"\xff\xff\xff\x3f")
     board.power_cut()

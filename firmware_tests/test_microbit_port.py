@@ -13,15 +13,14 @@ import serial
 from firmware_tests.microbit import RAN, STA, Terminal, make_task
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
-from tinyldp.flash import flat
 from tinyldp.flash.flat import SLOTS, STUB
 from tinyldp.flash.provision import Flashed, flash
+from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp.lanes.lane import Process
 from tinyldp.lanes.microbit import Microbit
 from tinyldp.lanes.serial import Serial
-from tinyldp_device.state import State
 from tinyldp_protocol.messages import HELLO
 from tinyldp_protocol.task import Task
 
@@ -241,7 +240,7 @@ def test_what_is_refused_changes_nothing(desk: Desk) -> None:
 def test_a_full_board_says_so_and_keeps_its_identity(desk: Desk) -> None:
     with Board(desk.port) as board:
         files = FlatFiles(board)
-        state = State(*(flat._Slot(files, name) for name in SLOTS))
+        state = stored_state(files, SLOTS)
         state.create(b"somebody" + bytes(4))
         board.command(b"f=open('notes.txt','wb')")
         board.command(b"for i in range(72):f.write(bytes(100))")

@@ -19,27 +19,16 @@ from collections.abc import Callable
 
 from tinyldp.errors import UserError
 from tinyldp.flash.build import MAIN, build_microbit
+from tinyldp.flash.stored import no_identity, no_sample, refuse_foreign_main, stored_state
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp_device.identity import provision
-from tinyldp_device.state import State, StateError
+from tinyldp_device.state import StateError
 from tinyldp_protocol.task import Task
 
 SLOTS = ("state0", "state1")
 STUB = b"print('tinyldp: flash again')\n"
 Progress = Callable[[int, int, str], None]
-
-
-class _Slot:
-    def __init__(self, files: FlatFiles, name: str) -> None:
-        self._files = files
-        self._name = name
-
-    def read(self) -> bytes:
-        return self._files.read(self._name) or b""
-
-    def write(self, data: bytes, /) -> None:
-        self._files.put(self._name, data)
 
 
 def flash_flat(
@@ -58,11 +47,9 @@ def flash_flat(
     sizes = files.sizes()
     main = files.read("main.py") or b""
     own = _is_own(main)
-    if not own and not replace_main and _says_something(main):
-        raise UserError(
-            "main.py on the board is not tinyldp's: save it, then flash with --replace-main."
-        )
-    state = State(*(_Slot(files, name) for name in SLOTS))
+    if not own and not replace_main:
+        refuse_foreign_main(main)
+    state = stored_state(files, SLOTS)
     try:
         payload = state.load()
         why = "" if len(payload) == 12 else "of another kind"
@@ -72,16 +59,11 @@ def flash_flat(
     if not own:
         _refuse_strangers(files, sizes, sample is not None)
     elif why and not new_identity:
-        raise UserError(
-            f"The stored state on the board is {why}, so it cannot vouch for its identity: "
-            "give it another one with --new-identity."
-        )
+        raise no_identity(why)
     if sample is None:
         sample = files.read("sample.py")
     if sample is None:
-        raise UserError(
-            "The board has no sample.py, which reads the sensor: name one with --sample."
-        )
+        raise no_sample()
     built = build_microbit(task, sample).files
     # The identity comes first: where anything else of ours is, it must be there.
     identity = "kept"
@@ -98,11 +80,6 @@ def flash_flat(
 def _is_own(main: bytes) -> bool:
     """Whether it is ours, of any version, or what is left of it after an interruption."""
     return b"open('steps')" in main or MAIN.startswith(main) or STUB.startswith(main)
-
-
-def _says_something(main: bytes) -> bool:
-    lines = (line.strip() for line in main.split(b"\n"))
-    return any(line and not line.startswith(b"#") for line in lines)
 
 
 def _refuse_strangers(files: FlatFiles, sizes: dict[str, int], sample: bool) -> None:

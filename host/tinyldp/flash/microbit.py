@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 
 from tinyldp.flash.build import SAMPLE, Build, build_microbit
+from tinyldp.flash.flat import SLOTS
+from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.lane import Lane, Process
 from tinyldp_device.identity import provision
-from tinyldp_device.state import State
 from tinyldp_protocol.task import Task
 
 
-class _File:
-    data = b""
+class _Files(dict[str, bytes]):
+    """The files of a board that is not there yet."""
 
-    def read(self) -> bytes:
-        return self.data
+    def read(self, path: str, /) -> bytes | None:
+        return self.get(path)
 
-    def write(self, data: bytes, /) -> None:
-        self.data = data
+    def put(self, path: str, content: bytes, /) -> None:
+        self[path] = content
 
 
 def new_state(pseudonym: bytes) -> dict[str, bytes]:
     """The files of a state that says: this device is called so, and has never booted."""
-    slots = (_File(), _File())
-    provision(State(*slots), pseudonym)
-    return {f"state{i}": slot.data for i, slot in enumerate(slots)}
+    files = _Files()
+    provision(stored_state(files, SLOTS), pseudonym)
+    return files
 
 
 def flash_microbit(

@@ -24,10 +24,11 @@ from pathlib import Path
 from tinyldp.errors import UserError
 from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
+from tinyldp.flash.stored import no_identity, no_sample, refuse_foreign_main, stored_state
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
 from tinyldp_device.identity import provision
-from tinyldp_device.state import State, StateError
+from tinyldp_device.state import StateError
 from tinyldp_protocol.task import Task, write_file
 
 OLDEST = (1, 20)
@@ -100,20 +101,6 @@ class Flashed:
     verified: str
 
 
-class BoardSlot:
-    """A slot of the stored state, on the board."""
-
-    def __init__(self, board: Board, path: str) -> None:
-        self._board = board
-        self._path = path
-
-    def read(self) -> bytes:
-        return self._board.read(self._path) or b""
-
-    def write(self, data: bytes) -> None:
-        self._board.put(self._path, data)
-
-
 def flash(
     port: str,
     task: Task,
@@ -176,9 +163,7 @@ def _flash(
     if content is None and not any(
         path in board.tree() for path in ("sample.py", "sample.mpy", "sample/__init__.py")
     ):
-        raise UserError(
-            "The board has no sample.py, which reads the sensor: name one with --sample."
-        )
+        raise no_sample()
     modules = needed(name, board_source)
     if compiled:
         modules = _compile(board, modules)
@@ -358,11 +343,7 @@ def _refuse_foreign_main(board: Board, replace: bool) -> None:
     main = board.read("main.py")
     if main is None or replace or main.decode(errors="replace").startswith(_MARK):
         return
-    lines = main.decode(errors="replace").split("\n")
-    if any(line.strip() and not line.strip().startswith("#") for line in lines):
-        raise UserError(
-            "main.py on the board is not tinyldp's: save it, then flash with --replace-main."
-        )
+    refuse_foreign_main(main)
 
 
 def _compile(board: Board, modules: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -453,24 +434,21 @@ def _copy(board: Board, folder: str, files: Mapping[str, bytes], progress: Progr
 
 def _check_identity(board: Board, flashed_before: bool, new: bool) -> str:
     """What to do about the stored state: "kept", "new" (there is none), "other" (another one)."""
-    state = State(*(BoardSlot(board, path) for path in SLOTS))
+    state = stored_state(board, SLOTS)
     try:
         payload = state.load()
     except StateError as error:
         # A board that never ran has lost nothing: its first flashing was interrupted.
         if not flashed_before or new:
             return "new"
-        raise UserError(
-            f"The stored state on the board is {error.args[0]}, so it cannot vouch for its "
-            "identity: give it another one with --new-identity."
-        ) from None
+        raise no_identity(str(error.args[0])) from None
     if len(payload) != 12 and not new:
         raise UserError("The stored state on the board is of another kind; see --new-identity.")
     return "other" if new else "kept"
 
 
 def _provision(board: Board, identity: str) -> bytes:
-    state = State(*(BoardSlot(board, path) for path in SLOTS))
+    state = stored_state(board, SLOTS)
     if identity == "new":
         provision(state, os.urandom(8))
     else:
