@@ -36,12 +36,12 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
 
 def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
     name = _NAMES[task.mechanism]
-    delta_of, method = _stream_curve(task)
+    delta_of, method = stream_curve(task)
     target_epsilon = _scaled(task.epsilon, EPSILON_UNIT)
     target_delta = _scaled(task.delta, DELTA_UNIT)
     epsilon = target_epsilon if point is None else point
     if epsilon is None:
-        epsilon = _natural_epsilon(task)
+        epsilon = natural_epsilon(task)
     delta = delta_of(epsilon)
     # The target is for the Task's own epsilon, whichever point is looked at.
     at_target = delta
@@ -78,7 +78,7 @@ def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
     )
 
 
-def _stream_curve(task: Task) -> tuple[Curve, str]:
+def stream_curve(task: Task) -> tuple[Curve, str]:
     """delta(epsilon) of a stream mechanism, and how it is obtained."""
     if task.mechanism == RANSWITCH:
         return (
@@ -96,7 +96,7 @@ def _stream_curve(task: Task) -> tuple[Curve, str]:
     )
 
 
-def _natural_epsilon(task: Task) -> Fraction:
+def natural_epsilon(task: Task) -> Fraction:
     if task.mechanism == RANSWITCH:
         return ranswitch.natural_epsilon(task.window, task.thresholds[0])
     if task.mechanism == STASWITCH:

@@ -8,8 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tinyldp.certify import jittersort, oracles, ranswitch, staswitch
+from tinyldp.certify import oracles
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
+from tinyldp.certify.issue import natural_epsilon, stream_curve
+from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import stated
 from tinyldp.laws import displacement_law
@@ -18,7 +20,7 @@ from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, STREAMS, TITLES,
 from tinyldp_device.mechanism import make_mechanism, pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
-from tinyldp_protocol.task import JITTERSORT, OLH, RANSWITCH, SCALE, STASWITCH, Task, put_task
+from tinyldp_protocol.task import JITTERSORT, OLH, SCALE, STASWITCH, Task, put_task
 
 # What a word or a list's entry takes on a 32-bit board.
 _ENTRY = 4
@@ -140,19 +142,15 @@ def text_plan(plan: Plan) -> str:
 
 def _loss(task: Task) -> tuple[Fraction | None, Fraction | None]:
     """(epsilon, delta), exact upper bounds, or None."""
+    if task.mechanism not in STREAMS:
+        return log_upper(oracles.ratio(task)), Fraction(0)
     point = None if task.epsilon is None else Fraction(task.epsilon, EPSILON_UNIT)
-    if task.mechanism == RANSWITCH:
-        threshold = task.thresholds[0]
-        point = point or ranswitch.natural_epsilon(task.window, threshold)
-        return point, ranswitch.delta(task.window, task.k, threshold, point)
-    if task.mechanism == STASWITCH:
-        if task.k > staswitch.MAX_K:
-            return point, None
-        point = point or staswitch.natural_epsilon(task.k, task.thresholds[0])
-        return point, staswitch.delta(task.k, task.thresholds[0], point)
-    if task.mechanism == JITTERSORT:
-        return point, None if point is None else jittersort.delta(task.thresholds, task.k, point)
-    return log_upper(oracles.ratio(task)), Fraction(0)
+    try:
+        point = point or natural_epsilon(task)
+        return point, stream_curve(task)[0](point)
+    except UserError:
+        # What has no exact figure: StaSwitch with a large k, JitterSort without an epsilon.
+        return point, None
 
 
 def _integers(task: Task) -> dict[str, Any]:
