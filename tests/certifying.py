@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from tinyldp_protocol.task import Task, write_file
+from tests.collecting import make_task
+from tinyldp_protocol.task import Task
 
 
 def oracle(mechanism: int, **numbers: int | list[int]) -> Task:
     """A Task of a frequency oracle; its id is known."""
-    common: dict[str, int | list[int]] = {
-        "mechanism": mechanism,
-        "symbols": 8,
-        "thresholds": [1_000_000],
-        "tick": 10,
-        "batch": 2,
-        "resend": 20,
-        "beacon": 10,
-        "outbox": 255,
-    }
-    task = Task(common | numbers)
-    write_file(task)
-    return task
+    return make_task(mechanism=mechanism, **{"thresholds": [1_000_000], **numbers})

@@ -176,3 +176,21 @@ class Filler:
             state = (state * 61 + 7919) & 0xFFFFFF
             buf[i] = state >> 16
         self.state = state
+
+
+def player(samples, clock):
+    """A sample() that gives each in turn: a value, an exception, or (value, ms it takes)."""
+    waiting = list(samples)
+
+    def sample():
+        if not waiting:
+            raise StopIteration
+        value = waiting.pop(0)
+        if isinstance(value, tuple):
+            clock.now += value[1]
+            value = value[0]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return sample

@@ -1,6 +1,6 @@
 """agent: what leaves the device, tick by tick, against a link that only records."""
 
-from helpers import FakeLink, Generator, Words, decode, make_task
+from helpers import FakeLink, Generator, Words, decode, make_task, player
 
 from tinyldp_device import agent as agent_module
 from tinyldp_device.agent import Agent
@@ -354,20 +354,7 @@ def segment(samples, clock, **changed):
     """
     link = Host(clock)
     agent = Agent(make_task(beacon=1, **changed), Words(NO_SWITCHES), link, PSEUDONYM)
-    waiting = list(samples)
-
-    def sample():
-        if not waiting:
-            raise StopIteration
-        value = waiting.pop(0)
-        if isinstance(value, tuple):
-            clock.now += value[1]
-            value = value[0]
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    agent_module.run(agent, 100, sample, clock)
+    agent_module.run(agent, 100, player(samples, clock), clock)
     return [values[0] for _, values in releases(link.take())], link.moments
 
 

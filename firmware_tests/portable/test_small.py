@@ -1,6 +1,6 @@
 """The small agent says what the big one says, byte for byte, to the same host."""
 
-from helpers import Generator, Words, make_task
+from helpers import Generator, Words, make_task, player
 
 from tinyldp_device import smallpost
 from tinyldp_device.agent import Agent
@@ -244,20 +244,7 @@ def segment(samples, **changed):
         host,
         b"p" * 8,
     )
-    waiting = list(samples)
-
-    def sample():
-        if not waiting:
-            raise StopIteration
-        value = waiting.pop(0)
-        if isinstance(value, tuple):
-            clock.now += value[1]
-            value = value[0]
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    run(agent, 100, sample, clock)
+    run(agent, 100, player(samples, clock), clock)
     return host.values, host.moments
 
 
