@@ -274,7 +274,7 @@ def test_the_last_counter_is_a_named_end(lane: Lane, tmp_path: Path) -> None:
             Terminal(board) as terminal,
         ):
             collector = Collector(STA, store, [terminal.path])
-            deadline = time.monotonic() + 400
+            deadline = time.monotonic() + 30
             collector.run(lambda: b"over\r\n" in terminal.heard or time.monotonic() > deadline)
         (stream,) = store.streams()
         assert stream.health == COUNTER_END

@@ -83,13 +83,18 @@ class SmallPost:
                 self._open = min(self._open, self._signals)
 
     def exchange(self):
-        """Send what is due, signals first. To be called once a step, after listen()."""
+        """Send what is due, signals first. To be called once a step, after listen().
+
+        But the last place goes to a release that waits, if a signal went since the one
+        before: else signals could take the place of every answer.
+        """
         outbox = self.outbox
         self._until_closed -= 1
         if self._until_closed <= 0:
             self._open = 0
         self._until_beacon -= 1
-        if self._until_beacon <= 0 and self._signal():
+        last = self._open >= _CREDITS - 1 and self._signals and outbox.unsent < outbox.next
+        if self._until_beacon <= 0 and not last and self._signal():
             self._until_beacon = self._beacon
             if self.health != RUNNING and outbox.lowest == outbox.next:
                 self._farewells += 1
@@ -97,7 +102,7 @@ class SmallPost:
             self._until_resend -= 1
             if self._until_resend <= 0:
                 outbox.resend()
-        while self._until_beacon > 0 and outbox.unsent < outbox.next:
+        while (last or self._until_beacon > 0) and outbox.unsent < outbox.next:
             if not self._send(outbox.slot(outbox.unsent)):
                 break
             if outbox.unsent == outbox.lowest:

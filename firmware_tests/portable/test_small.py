@@ -154,6 +154,24 @@ def test_three_frames_at_most_are_unanswered():
     assert len(port.written) > 7
 
 
+def test_signals_leave_a_place_to_releases():
+    """A host that is slower than the beacon, and whose answer stands for all that came before."""
+    port = Port()
+    task = make_task(outbox=9, resend=500, beacon=2)
+    agent = SmallAgent(task, Generator(1), port, b"somebody")
+    wanted = 0
+    for i in range(300):
+        step(agent)
+        if i % 5 == 4:
+            for frame in port.written:
+                if len(frame) == 21:
+                    wanted += 1
+            if port.written:
+                port.incoming = bytes(ack(Words.nonce[:4], wanted, False))
+            port.written = []
+    assert wanted > 20
+
+
 def test_what_was_dropped_is_unanswered_still():
     port = Port()
     agent = SmallAgent(make_task(outbox=2, resend=50), Generator(1), port, b"somebody")
