@@ -200,6 +200,8 @@ class Study:
             "beacon": self.beacon,
             "outbox": self.outbox,
             "buckets": self.buckets,
+            "spends": None,
+            "method": None,
         }
 
 

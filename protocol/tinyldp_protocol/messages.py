@@ -4,6 +4,9 @@
     release  [1, nonce, sequence, values]
     ack      [2, nonce, sequence, hello]
     status   [3, nonce, health, drops, lowest, count]
+    query    [4, task, t, phase, entry, start, size]
+    answer   [5, nonce, t, phase, entry, report]
+    refusal  [6, nonce, t, phase, reason]
 
     version    1, this protocol
     software   3 bytes: major, minor, patch of the device package
@@ -20,9 +23,17 @@
     drops      frames that the outbox had to drop
     count      values released since boot; of the last frame's values those
                beyond count are padding
+    t          the host's number of the step that is asked about
+    phase      0: the dissimilarity, or all that is asked in this step; 1: the
+               publication
+    entry      2 bytes, little-endian: which of the Task's spends
+    start      the devices that are meant are those with (hashing.group - start)
+    size       modulo GROUPS below size; start < GROUPS, 1 <= size <= GROUPS
+    report     one of the Task's reports, as in a release
+    reason     LATE to LOST
 
-Sequences and counters (lowest, drops, count) are 4 bytes, little-endian, below
-2^30. Whatever the values are, a kind's length stays the same.
+Sequences, counters (lowest, drops, count), t, start and size are 4 bytes,
+little-endian, below 2^30. Whatever the values are, a kind's length stays the same.
 
 put_* functions write into buf at pos and give the position after; buf=None
 only measures (see cbor).
@@ -37,6 +48,7 @@ from tinyldp_protocol.cbor import (
     put_int,
     put_simple,
 )
+from tinyldp_protocol.hashing import GROUPS
 
 VERSION = 1
 
@@ -44,6 +56,9 @@ HELLO = 0
 RELEASE = 1
 ACK = 2
 STATUS = 3
+QUERY = 4
+ANSWER = 5
+REFUSAL = 6
 
 # Quality of a source of randomness.
 TEST = 0
@@ -56,6 +71,15 @@ ENDED = 1
 COUNTER_END = 2
 ENTROPY_FAILED = 3
 
+# Why an answer is refused. Nothing is spent on a refusal.
+LATE = 1  # t lies below the one that is bound, or its value is no longer kept
+EARLY = 2  # the device's present step is bound to another t
+FOREIGN = 3  # the query is for another Task
+UNKNOWN = 4  # the Task has no such entry
+BUDGET = 5  # a window would exceed what it may spend
+WAITING = 6  # the ledger was lost or damaged: a whole window is waited out
+LOST = 7  # it was spent before a reset that no answer survived
+
 COUNTER_MAX = 0x3FFFFFFF
 
 # Where, in an ack and a release, the contents of nonce and sequence begin, and what
@@ -64,6 +88,18 @@ NONCE_AT = 3
 SEQUENCE_AT = 8
 ACK_HELLO_AT = 12
 RELEASE_VALUES_AT = 12
+# In an answer and a refusal nonce and t stand as nonce and sequence do, then follow these.
+PHASE_AT = 12
+REASON_AT = 13
+ENTRY_AT = 14
+REPORT_AT = 16  # the head of the report
+# In a query.
+QUERY_TASK_AT = 3
+QUERY_T_AT = 12
+QUERY_PHASE_AT = 16
+QUERY_ENTRY_AT = 18
+QUERY_START_AT = 21
+QUERY_SIZE_AT = 26
 
 
 def put_word(buf, pos, n):
@@ -130,20 +166,54 @@ def put_status(buf, pos, nonce, health, drops, lowest, count):
     return put_word(buf, pos, count)
 
 
+def put_query(buf, pos, task, t, phase, entry, start, size):
+    pos = put_array(buf, pos, 7)
+    pos = put_int(buf, pos, QUERY)
+    pos = put_bytes(buf, pos, task)
+    pos = _put_asked(buf, put_word(buf, pos, t), phase, entry)
+    return put_word(buf, put_word(buf, pos, start), size)
+
+
+def put_answer(buf, pos, nonce, t, phase, entry, report):
+    pos = put_array(buf, pos, 6)
+    pos = put_int(buf, pos, ANSWER)
+    pos = put_bytes(buf, pos, nonce)
+    pos = _put_asked(buf, put_word(buf, pos, t), phase, entry)
+    return put_bytes(buf, pos, report)
+
+
+def put_refusal(buf, pos, nonce, t, phase, reason):
+    pos = put_array(buf, pos, 5)
+    pos = put_int(buf, pos, REFUSAL)
+    pos = put_bytes(buf, pos, nonce)
+    pos = put_int(buf, put_word(buf, pos, t), phase)
+    return put_int(buf, pos, reason)
+
+
+def _put_asked(buf, pos, phase, entry):
+    if entry >> 16:
+        raise ValueError("beyond 16 bits")
+    pos = put_head(buf, put_int(buf, pos, phase), 0x40, 2)
+    if buf is not None:
+        buf[pos] = entry & 255
+        buf[pos + 1] = entry >> 8
+    return pos + 2
+
+
 def check(buf, end, values):
     """Give the kind of the message in buf[:end], or raise Malformed.
 
-    Besides cbor's reasons there are "kind" (one that does not exist) and
-    "version" (of another protocol). values: bytes of a release's values under
-    the Task at hand.
+    Besides cbor's reasons there are "kind" (one that does not exist), "version"
+    (of another protocol) and "zero" (a query for nobody, a refusal without a
+    reason). values: the payload of the Task at hand.
     Accepts exactly what put_* can write; allocates only to raise.
     """
     reader = Reader(buf, 0, end)
     items = reader.array()
     kind = reader.uint(COUNTER_MAX)
-    if kind > STATUS:
+    if kind > REFUSAL:
         raise Malformed("kind")
-    if items != (8, 4, 4, 6)[kind]:
+    if items != (8, 4, 4, 6, 7, 6, 5)[kind]:
         raise Malformed("wrong length")
     if kind == HELLO:
         if reader.uint(COUNTER_MAX) != VERSION:
@@ -154,7 +224,7 @@ def check(buf, end, values):
         reader.skip_bytes(8)
         reader.uint(HARDWARE)
     else:
-        reader.skip_bytes(4)
+        reader.skip_bytes(8 if kind == QUERY else 4)
     if kind == STATUS:
         reader.uint(ENTROPY_FAILED)
         get_word(buf, reader.skip_bytes(4))
@@ -165,5 +235,25 @@ def check(buf, end, values):
     elif kind == ACK:
         if reader.simple() is None:
             raise Malformed("wrong type")
+    elif kind >= QUERY:
+        _check_asked(reader, kind, values)
     reader.finish()
     return kind
+
+
+def _check_asked(reader, kind, values):
+    reader.uint(1)
+    least = 1
+    if kind == REFUSAL:
+        least = reader.uint(LOST)
+    else:
+        reader.skip_bytes(2)
+        if kind == ANSWER:
+            reader.skip_bytes(values)
+        else:
+            start = get_word(reader.buf, reader.skip_bytes(4))
+            least = get_word(reader.buf, reader.skip_bytes(4))
+            if start >= GROUPS or least > GROUPS:
+                raise Malformed("too large")
+    if not least:
+        raise Malformed("zero")

@@ -6,6 +6,9 @@ HELLO: int
 RELEASE: int
 ACK: int
 STATUS: int
+QUERY: int
+ANSWER: int
+REFUSAL: int
 
 TEST: int
 OS: int
@@ -16,12 +19,30 @@ ENDED: int
 COUNTER_END: int
 ENTROPY_FAILED: int
 
+LATE: int
+EARLY: int
+FOREIGN: int
+UNKNOWN: int
+BUDGET: int
+WAITING: int
+LOST: int
+
 COUNTER_MAX: int
 
 NONCE_AT: int
 SEQUENCE_AT: int
 ACK_HELLO_AT: int
 RELEASE_VALUES_AT: int
+PHASE_AT: int
+REASON_AT: int
+ENTRY_AT: int
+REPORT_AT: int
+QUERY_TASK_AT: int
+QUERY_T_AT: int
+QUERY_PHASE_AT: int
+QUERY_ENTRY_AT: int
+QUERY_START_AT: int
+QUERY_SIZE_AT: int
 
 def put_word(buf: bytearray | None, pos: int, n: int) -> int: ...
 def set_word(buf: bytearray, pos: int, n: int) -> None: ...
@@ -54,5 +75,27 @@ def put_status(
     drops: int,
     lowest: int,
     count: int,
+) -> int: ...
+def put_query(
+    buf: bytearray | None,
+    pos: int,
+    task: Sequence[int],
+    t: int,
+    phase: int,
+    entry: int,
+    start: int,
+    size: int,
+) -> int: ...
+def put_answer(
+    buf: bytearray | None,
+    pos: int,
+    nonce: Sequence[int],
+    t: int,
+    phase: int,
+    entry: int,
+    report: Sequence[int],
+) -> int: ...
+def put_refusal(
+    buf: bytearray | None, pos: int, nonce: Sequence[int], t: int, phase: int, reason: int
 ) -> int: ...
 def check(buf: bytes | bytearray, end: int, values: int) -> int: ...

@@ -10,12 +10,16 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
      3  k           neighbours exchange two values less than k apart: 2..1024
                                                               (streams only)
      4  w           steps over which the certificate states the loss of an
-                    oracle, too: 1..1024         (oracles only, may be absent)
+                    oracle, too; with a method, those of a window: 1..1024
+                              (oracles only, may be absent without a method)
      5  epsilon     point of the privacy curve, of an oracle the target for one
-                    report, in 2^-16, rounded down: 1..2^30-1  (may be absent)
+                    report, in 2^-16, rounded down: 1..2^30-1; with a method
+                    what a device may spend in any window
+                                            (may be absent without a method)
      6  delta       target, over 2^30, rounded down: 0..2^30-1
                                                  (streams only, may be absent)
-     7  symbols     size of the alphabet: 2..65536, OUE to 1880, OLH to 32749
+     7  symbols     size of the alphabet: 2..65536, OUE to 1880, with a method
+                    to 1848, OLH to 32749
      8  bins        strictly ascending bin edges in -2^30..2^30-1: symbols - 1
                     of them, or symbols - 2 when missing is symbols - 1 and so
                     has a symbol of its own                     (may be absent)
@@ -30,12 +34,20 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
                                 a one is kept: 1/2
                     OLH         [T] of each lie about the bucket,
                                 buckets * T < 2^24
+                    with a method one T for each spend, not ascending
+    11  spends      what an answer may cost, in 2^-16 of one epsilon, each one
+                    at least the exact loss with its threshold: 1..512 numbers,
+                    strictly ascending, the last at most epsilon  (method only)
     12  tick        milliseconds from one step to the next: 1..2^24
     13  batch       values in one release frame: 1..235 bytes of them
     14  resend      ticks until an unacknowledged frame is sent again: 1..2^20
+                                           (batch, resend, outbox: no method)
     15  beacon      ticks from one hello or status to the next: 1..2^20
     16  outbox      frames that the device holds for an acknowledgement: 1..255
     17  buckets     what symbols are hashed to: 2..4096             (OLH only)
+    18  method      the device reports when it is asked, and the host asks by
+                    1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
+                                                 (oracles only, may be absent)
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -56,9 +68,19 @@ JITTERSORT = 3
 GRR = 4
 OUE = 5
 OLH = 6
+# Methods of rounds (LDP-IDS): of budgets, then of populations.
+LBU = 1
+LSP = 2
+LBD = 3
+LBA = 4
+LPU = 5
+LPD = 6
+LPA = 7
 MAX_VALUES = 235
+# What is left to a report in an answer.
+MAX_REPORT = 231
 
-# In the order of their keys, from 1 on: 11 is unused.
+# In the order of their keys, from 1 on.
 FIELDS = (
     "mechanism",
     "window",
@@ -70,15 +92,17 @@ FIELDS = (
     "bins",
     "missing",
     "thresholds",
+    "spends",
     "tick",
     "batch",
     "resend",
     "beacon",
     "outbox",
     "buckets",
+    "method",
 )
-LISTS = ("bins", "thresholds")
-OPTIONAL = ("w", "epsilon", "delta", "bins", "missing")
+LISTS = ("bins", "thresholds", "spends")
+OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method")
 
 
 class TaskError(ValueError):
@@ -89,7 +113,8 @@ class Task:
     """A checked Task: its integers as attributes, absent ones as None.
 
     numbers: dict from the names of FIELDS to integers, or lists of them.
-    width: bytes of one report. id: 8 bytes, or b"" before it is known.
+    width: bytes of one report. payload: those of a release's values, or of an answer's
+    report. id: 8 bytes, or b"" before it is known.
     Raises TaskError unless every bound holds.
     """
 
@@ -98,21 +123,30 @@ class Task:
         if mechanism is None:
             raise TaskError("The Task lacks its mechanism.")
         _between("mechanism", mechanism, RANSWITCH, OLH)
+        owner = "Mechanism %d" % mechanism
         absent = ("window", "k", "delta")
+        optional = OPTIONAL
         if mechanism <= JITTERSORT:
-            absent = ("w", "buckets")
+            absent = ("w", "buckets", "spends", "method")
+        elif numbers.get("method") is None:
+            absent += ("spends",)
+        else:
+            owner = "A Task with a method"
+            absent += ("batch", "resend", "outbox")
+            optional = ("bins", "missing")
         for name in FIELDS:
             value = numbers.get(name)
             if name in absent or (name == "buckets" and mechanism != OLH):
                 if value is not None:
-                    raise TaskError("Mechanism %d has no %s." % (mechanism, name))
-            elif value is None and name not in OPTIONAL:
+                    raise TaskError("%s has no %s." % (owner, name))
+            elif value is None and name not in optional:
                 raise TaskError("The Task lacks its %s." % name)
             if value is not None and isinstance(value, (list, tuple)) != (name in LISTS):
                 kind = "a list of integers" if name in LISTS else "an integer"
                 raise TaskError("%s must be %s." % (name, kind))
             setattr(self, name, value)
         self.width = 1
+        self.payload = 0
         self.id = b""
         _check(self, numbers)
 
@@ -144,11 +178,13 @@ def _check(task, numbers):
         ("resend", 1, 1 << 20),
         ("beacon", 1, 1 << 20),
         ("outbox", 1, 255),
+        ("method", LBU, LPA),
     ):
         n = numbers.get(name)
         if n is not None:
             _between(name, n, least, most)
     symbols = task.symbols
+    rounds = task.method is not None
     if symbols > 256:
         task.width = 2
     # Truth is more probable than each lie; a switch's staying, than each distance, or as much.
@@ -156,7 +192,7 @@ def _check(task, numbers):
     if mechanism == GRR:
         highest //= symbols
     elif mechanism == OUE:
-        _between("symbols", symbols, 2, 8 * MAX_VALUES)
+        _between("symbols", symbols, 2, 8 * (MAX_REPORT if rounds else MAX_VALUES))
         task.width = (symbols + 7) // 8
         highest //= 2
     elif mechanism == OLH:
@@ -167,12 +203,25 @@ def _check(task, numbers):
     elif not jittersort:
         highest = SCALE // task.window
     count = task.window // 2 + 1 if jittersort else 1
+    if rounds:
+        count = len(task.spends)
+        _between("the number of spends", count, 1, 512)
     _between("the number of thresholds", len(task.thresholds), count, count)
     for threshold in task.thresholds:
         _between("threshold", threshold, 1, highest)
+        if rounds:
+            highest = threshold
     if jittersort:
         _check_jittersort(task)
-    _between("batch", task.batch, 1, MAX_VALUES // task.width)
+    task.payload = task.width
+    if rounds:
+        least = 1
+        for spend in task.spends:
+            _between("spend", spend, least, task.epsilon)
+            least = spend + 1
+    else:
+        _between("batch", task.batch, 1, MAX_VALUES // task.width)
+        task.payload *= task.batch
     if task.missing is not None:
         _between("missing", task.missing, 0, symbols - 1)
     if task.bins is not None:
@@ -214,7 +263,7 @@ def put_task(buf, pos, task):
     pos = put_int(buf, put_int(buf, put_map(buf, pos, pairs), 0), 1)
     key = 0
     for name in FIELDS:
-        key += 2 if key == 10 else 1
+        key += 1
         value = getattr(task, name)
         if value is None:
             continue
@@ -236,14 +285,13 @@ def get_task(buf, end):
     last = -1
     for i in range(pairs):
         last = reader.key(last)
-        at = last - 1 if last < 11 else last - 2
         if i == 0:
             if last != 0 or reader.int() != 1:
                 raise TaskError("This Task is of another version.")
-        elif last == 11 or at >= len(FIELDS):
+        elif last > len(FIELDS):
             raise TaskError("Key %d is unknown in a Task." % last)
         else:
-            name = FIELDS[at]
+            name = FIELDS[last - 1]
             if name in LISTS:
                 numbers[name] = [reader.int() for _ in range(reader.array())]
             else:

@@ -7,7 +7,15 @@ JITTERSORT: int
 GRR: int
 OUE: int
 OLH: int
+LBU: int
+LSP: int
+LBD: int
+LBA: int
+LPU: int
+LPD: int
+LPA: int
 MAX_VALUES: int
+MAX_REPORT: int
 FIELDS: tuple[str, ...]
 LISTS: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
@@ -25,13 +33,16 @@ class Task:
     bins: Sequence[int] | None
     missing: int | None
     thresholds: Sequence[int]
+    spends: Sequence[int]
     tick: int
     batch: int
     resend: int
     beacon: int
     outbox: int
     buckets: int
+    method: int | None
     width: int
+    payload: int
     id: bytes
     def __init__(self, numbers: Mapping[str, int | Sequence[int] | None]) -> None: ...
 

@@ -3,8 +3,8 @@
 cbor2 takes non-minimal integers, duplicate keys and trailing bytes, and believes
 the lengths that the input states. So nothing reaches it before its every head
 byte has been compared with the one layout that its kind of message has
-(messages' docstring); a message that fits its layout is canonical. A release,
-nearly all of the traffic, has its fields at fixed places and is read from there.
+(messages' docstring); a message that fits its layout is canonical. Releases and
+answers, nearly all of the traffic, have their fields at fixed places and are read from there.
 
 Accepted is exactly what tinyldp_protocol.messages.check accepts, which also
 names the reason of each rejection.
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import cbor2
 
 from tinyldp_protocol.cbor import Malformed, put_bytes
+from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.messages import COUNTER_MAX, check
 
 
@@ -65,20 +66,52 @@ class Status(NamedTuple):
     count: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
-Message = Hello | Release | Ack | Status
+class Query(NamedTuple):
+    """What only a host sends; task: 8 bytes; t, start, size < 2^30."""
+
+    task: bytes
+    t: int
+    phase: int
+    entry: int
+    start: int
+    size: int
+
+
+class Answer(NamedTuple):
+    """One report, still encoded, to the query of step t and this phase; nonce: 4 bytes."""
+
+    nonce: bytes
+    t: int
+    phase: int
+    entry: int
+    report: bytes
+
+
+class Refusal(NamedTuple):
+    """Why a query is not answered: messages.LATE to messages.LOST; nonce: 4 bytes."""
+
+    nonce: bytes
+    t: int
+    phase: int
+    reason: int
+
+
+Message = Hello | Release | Ack | Status | Query | Answer | Refusal
 
 _WORD = rb"\x44.{3}[\x00-\x3f]"
 _LAYOUTS = re.compile(
     rb"\x88\x00\x01\x43.{3}\x48.{8}\x48.{8}\x48.{8}[\x00-\x02]" + _WORD
-    # ack and status
+    # ack, status and refusal
     + rb"|\x84\x02\x44.{4}" + _WORD + rb"[\xf4\xf5]"
-    + rb"|\x86\x03\x44.{4}[\x00-\x03]" + _WORD * 3,
+    + rb"|\x86\x03\x44.{4}[\x00-\x03]" + _WORD * 3
+    + rb"|\x85\x06\x44.{4}" + _WORD + rb"[\x00\x01][\x01-\x07]",
     re.DOTALL,
 )  # fmt: skip
+_QUERY = re.compile(rb"\x87\x04\x48.{8}" + _WORD + rb"[\x00\x01]\x42.." + _WORD * 2, re.DOTALL)
 
 
 class Decoding:
-    """Decodes the messages of one Task. values: bytes of values in a release."""
+    """Decodes the messages of one Task. values: its payload, bytes."""
 
     def __init__(self, values: int) -> None:
         coded = bytearray(put_bytes(None, 0, bytes(values)))
@@ -88,6 +121,9 @@ class Decoding:
         layout = Struct(f"<3s4scI{len(self._values_head)}s{values}s")
         self._size = layout.size
         self._unpack = layout.unpack
+        answer = Struct(f"<3s4scI2sH{len(self._values_head)}s{values}s")
+        self._answer_size = answer.size
+        self._unpack_answer = answer.unpack
 
     def release(self, message: bytes) -> tuple[bytes, int, bytes] | None:
         """(nonce, sequence, values) when this is a good release, else None."""
@@ -103,13 +139,35 @@ class Decoding:
             return nonce, sequence, values
         return None
 
+    def answer(self, message: bytes) -> Answer | None:
+        """The answer when this is a good one, else None."""
+        if len(message) != self._answer_size:
+            return None
+        head, nonce, word, t, asked, entry, tail, report = self._unpack_answer(message)
+        if (
+            head == b"\x86\x05\x44"
+            and word == b"\x44"
+            and asked in (b"\x00\x42", b"\x01\x42")
+            and tail == self._values_head
+            and t <= COUNTER_MAX
+        ):
+            return Answer(nonce, t, asked[0], entry, report)
+        return None
+
     def decode(self, message: bytes) -> Message:
         """The message, or Rejected with the reason's name and nothing else."""
         release = self.release(message)
         if release is not None:
             return Release(*release)
+        answer = self.answer(message)
+        if answer is not None:
+            return answer
         if _LAYOUTS.fullmatch(message):
             return _typed(cbor2.loads(message))
+        if _QUERY.fullmatch(message):
+            query = _query(cbor2.loads(message))
+            if query.start < GROUPS and 1 <= query.size <= GROUPS:
+                return query
         try:
             check(message, len(message), self.values)
         except Malformed as error:
@@ -118,7 +176,7 @@ class Decoding:
 
 
 def decode(message: bytes, values: int) -> Message:
-    """Decode one message; values: bytes of a release's values. Rejected(name) if bad."""
+    """Decode one message; values: the Task's payload, bytes. Rejected(name) if bad."""
     return _decoding(values).decode(message)
 
 
@@ -135,8 +193,16 @@ def _typed(items: list) -> Message:
     if kind == 2:
         nonce, sequence, hello = fields
         return Ack(nonce, _number(sequence), hello)
+    if kind == 6:
+        nonce, t, phase, reason = fields
+        return Refusal(nonce, _number(t), phase, reason)
     nonce, health, drops, lowest, count = fields
     return Status(nonce, health, _number(drops), _number(lowest), _number(count))
+
+
+def _query(items: list) -> Query:
+    _, task, t, phase, entry, start, size = items
+    return Query(task, _number(t), phase, _number(entry), _number(start), _number(size))
 
 
 def _number(word: bytes) -> int:
