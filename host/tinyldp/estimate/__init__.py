@@ -1,7 +1,14 @@
 """Reports to estimates, each with its variance and confidence interval."""
 
 from tinyldp.estimate.chances import support_chances
-from tinyldp.estimate.frequency import Estimate, expected_variance, frequencies
+from tinyldp.estimate.frequency import Estimate, expected_variance, frequencies, report_variance
 from tinyldp.estimate.supports import supports
 
-__all__ = ["Estimate", "expected_variance", "frequencies", "support_chances", "supports"]
+__all__ = [
+    "Estimate",
+    "expected_variance",
+    "frequencies",
+    "report_variance",
+    "support_chances",
+    "supports",
+]

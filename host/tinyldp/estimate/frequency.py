@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -70,15 +71,22 @@ def frequencies(
     return Estimate(raw, variances, least / n, most / n, n, confidence)
 
 
-def expected_variance(task: Task, n: int) -> float:
-    """Variance of an estimated frequency from n reports, averaged over the d values.
+def report_variance(task: Task) -> Fraction:
+    """n times the variance of a frequency estimated from n reports, averaged over the d values.
 
-    V = q(1-q) / (n (p-q)^2) + (1-p-q) / (d n (p-q)), exact whatever the frequencies,
-    as they add up to 1; computed from the Task's integers with rationals.
-    Raises UserError when n is 0.
+    n V = q(1-q) / (p-q)^2 + (1-p-q) / (d (p-q)), exact whatever the frequencies, as they
+    add up to 1; computed from the Task's integers with rationals.
     """
     p, q = support_chances(task)
+    gap = p - q
+    return q * (1 - q) / gap**2 + (1 - p - q) / (task.symbols * gap)
+
+
+def expected_variance(task: Task, n: int) -> float:
+    """Variance V of a frequency estimated from n reports, averaged: see report_variance.
+
+    Raises UserError when n is 0.
+    """
     if n < 1:
         raise UserError("There are no reports, so an estimate has no variance.")
-    gap = p - q
-    return float(q * (1 - q) / (n * gap**2) + (1 - p - q) / (task.symbols * n * gap))
+    return float(report_variance(task) / n)
