@@ -78,7 +78,7 @@ def test_unary_and_hashed_by_hand():
     oue = make_setting("lbu", oracle="oue")
     assert methods.variance(oue, 16, 4) == F(3, 4) + F(1, 8)
     assert methods.estimate(oue, 16, (2, 1), 4) == (1, 0)
-    olh = make_setting("lbu", oracle="olh", buckets=3, d=5)
+    olh = make_setting("lbu", oracle="olh", buckets=3, collision=F(1, 3), d=5)
     assert methods.probabilities(olh, 16) == (F(1, 2), F(1, 3))
     assert methods.variance(olh, 16, 4) == F(2, 9) * 36 / 4 + F(1, 6) * 6 / (5 * 4)
 
@@ -103,7 +103,7 @@ def test_dissimilarity_is_unbiased(oracle: str, buckets: int):
 
     OLH with an ideal hash: another value is supported by 1 of `buckets`, independently.
     """
-    setting = make_setting("lbd", oracle=oracle, buckets=buckets, scale=5)
+    setting = make_setting("lbd", oracle=oracle, buckets=buckets, collision=F(1, 2), scale=5)
     p, q = methods.probabilities(setting, UNIT)
     release = (F(1, 3), F(3, 4))
     laws = {(0, 0): F(1)}
@@ -148,12 +148,12 @@ def test_lsp_by_hand():
 
 
 def test_lpu_by_hand():
-    """A third of 100 users in each step, who spend all six units."""
+    """A third of 100 users in each step, of whom one is left over, who spend all six units."""
     steps = run(make_setting("lpu"), "P0P")
-    assert asked(steps) == [[33], [33], [33]]
+    assert asked(steps) == [[33], [33], [34]]
     assert {query.spend for step in steps for query in step.asked} == {6 * UNIT}
     assert [step.release for step in steps] == [(1, 0), (1, 0), (0, 1)]
-    assert run(make_setting("lpu"), "PP", users=2)[1].asked == ()
+    assert asked(run(make_setting("lpu"), "PPPPP", users=2)) == [[], [1], [1], [], [1]]
 
 
 def test_lbd_by_hand():
@@ -241,6 +241,25 @@ def test_lpa_by_hand():
     assert steps[3].err == F(3, 4 * 48)
 
 
+def test_nobody_is_asked_while_resting():
+    """When users are lost: of 100, 16 + 25 are asked, of 60 then 10 + (60/2 - 25) / 2.
+
+    Of 40 these 53 are more than all. Then the 41 have rested: 6, and (40/2 - 2) / 2. In the last
+    step 15 rest: of 22, 3 are asked, and of the 4 left over 22/2 - 9, halved: 1.
+    """
+    current = iter([(400, 0), (0, 400)] * 9)
+    steps = methods.run(
+        make_setting("lpd"), [100, 60, 40, 40, 22], lambda number, query: (next(current), 400)
+    )
+    assert asked(steps) == [[16, 25], [10, 2], [], [6, 9], [3, 1]]
+    assert steps[1].err == F(3, 8)
+    more = methods.run(make_setting("lpd"), [100, 44], lambda number, query: (next(current), 400))
+    assert asked(more) == [[16, 25], [3]]
+    silent = run(make_setting("lpd"), "00", users=100)
+    steps = [methods.lpd(make_setting("lpd"), silent, 40, lambda query: ((9, 0), 9))]
+    assert asked(steps) == [[6, 2]]
+
+
 def test_too_few_users_for_a_group_approximate():
     """5 users, w = 3: no group for the dissimilarity."""
     for method in ("lpd", "lpa"):
@@ -266,7 +285,7 @@ def test_a_tie_approximates():
     setting = make_setting("lbd")
     for release, published in ((F(0), False), (F(-1, 100), True)):
         past = [Step((), (), None, None, 0, True, (release, F(1, 2)))]
-        step = methods.lbd(setting, past, 0, lambda query: ((6, 6), 12))
+        step = methods.lbd(setting, past, 12, lambda query: ((6, 6), 12))
         assert (step.err, step.published) == (F(1, 16), published)
         assert (step.dis == F(1, 16)) != published
 
@@ -297,14 +316,17 @@ def test_windows_reach_what_they_may_spend(method: str, w: int):
     """2w units, of them w for publications; every way to decide in 2w steps."""
     grid = {2: 1, 3: 1, 4: 2}[w]
     setting = make_setting(method, w=w, grid=grid)
-    runs = every_script(setting, 2 * w, 0)
+    runs = every_script(setting, 2 * w, 24)
     largest = max(max(methods.window_sums(steps, w)) for steps in runs)
     assert largest == LARGEST[method](w, grid)
 
 
 @pytest.mark.parametrize("method", ["lpu", "lpd", "lpa"])
 @pytest.mark.parametrize(("w", "users"), [(2, 8), (3, 12), (3, 17), (4, 24)])
-def test_nobody_is_asked_twice_within_w_steps(method: str, w: int, users: int):
+def test_nobody_is_asked_twice_within_w_steps(
+    method: str, w: int, users: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(methods, "rested", lambda setting, past, users: users)
     largest = 0
     for steps in every_script(make_setting(method, w=w), 2 * w, users):
         sums = methods.window_users(steps, w)
@@ -345,6 +367,7 @@ def test_windows_show_a_fault(
     method: str, name: str, fault: Callable, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(methods, name, fault)
+    monkeypatch.setattr(methods, "rested", lambda setting, past, users: users)
     setting = make_setting(method, w=4)
     runs = every_script(setting, 8, 24)
     if method.startswith("lp"):

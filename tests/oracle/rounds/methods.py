@@ -20,6 +20,8 @@ class Setting:
     """A study of one method: d values, the oracle's lie threshold for each spend it may ask for.
 
     `unit` and spends are in ledger units; `grid` parts of a unit are the least that LBD spends.
+    `collision` is how probably OLH hashes two values into one of its `buckets`: 1/buckets, if its
+    hash is ideal.
     """
 
     method: str
@@ -29,6 +31,7 @@ class Setting:
     unit: int
     thresholds: dict[int, int]
     buckets: int = 0
+    collision: Fraction = Fraction(0)
     grid: int = 1
     least_users: int = 1
     scale: int = SCALE
@@ -74,7 +77,8 @@ def probabilities(setting: Setting, spend: int) -> tuple[Fraction, Fraction]:
     if setting.oracle == "oue":
         return Fraction(1, 2), lie
     assert setting.oracle == "olh"
-    return 1 - (setting.buckets - 1) * lie, Fraction(1, setting.buckets)
+    p = 1 - (setting.buckets - 1) * lie
+    return p, setting.collision * p + (1 - setting.collision) * lie
 
 
 def estimate(setting: Setting, spend: int, supports: Supports, n: int) -> Estimate:
@@ -112,6 +116,12 @@ def recently(setting: Setting, past: Sequence[Step]) -> int:
     return sum(step.parts for step in past[first:])
 
 
+def rested(setting: Setting, past: Sequence[Step], users: int) -> int:
+    """Users whom none of the last w-1 steps has asked: those of step t-w+1 return after step t."""
+    first = max(0, len(past) - (setting.w - 1))
+    return max(0, users - sum(q.users or 0 for step in past[first:] for q in step.asked))
+
+
 def absorbed(setting: Setting, past: Sequence[Step]) -> int:
     """Units that LBA and LPA have for this step: 0 when it is nullified.
 
@@ -145,28 +155,30 @@ def only(setting: Setting, past: Sequence[Step], query: Asked | None, ask: Ask) 
 
 def lbu(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """Everyone spends epsilon/w in each step."""
-    return only(setting, past, Asked(DISSIMILARITY, 2 * setting.unit, None), ask)
+    return only(setting, past, everyone(DISSIMILARITY, 2 * setting.unit, users), ask)
 
 
 def lsp(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """Everyone spends epsilon, in every w-th step, beginning with the first."""
-    everything = Asked(DISSIMILARITY, 2 * setting.w * setting.unit, None)
-    return only(setting, past, everything if len(past) % setting.w == 0 else None, ask)
+    sample = everyone(DISSIMILARITY, 2 * setting.w * setting.unit, users)
+    return only(setting, past, sample if len(past) % setting.w == 0 else None, ask)
 
 
 def lpu(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
-    """One of w disjoint groups spends epsilon in each step."""
-    group = Asked(DISSIMILARITY, 2 * setting.w * setting.unit, users // setting.w)
-    return only(setting, past, group, ask)
+    """One of w disjoint groups spends epsilon in each step; together they are all users."""
+    t = len(past) + 1
+    size = t * users // setting.w - (t - 1) * users // setting.w
+    size = min(size, rested(setting, past, users))
+    return only(setting, past, Asked(DISSIMILARITY, 2 * setting.w * setting.unit, size), ask)
+
+
+def everyone(phase: int, spend: int, users: int) -> Asked:
+    """A query for all users; for nobody, if there are none."""
+    return Asked(phase, spend, None if users else 0)
 
 
 def adaptive(
-    setting: Setting,
-    past: Sequence[Step],
-    ask: Ask,
-    first: Asked,
-    second: Asked,
-    parts: int,
+    setting: Setting, past: Sequence[Step], ask: Ask, first: Asked, second: Asked, parts: int
 ) -> Step:
     """Measure how far off the last release is, and publish a new one if that is the lesser error.
 
@@ -195,38 +207,43 @@ def adaptive(
 def lbd(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """Half of what the last w-1 steps left of the w units for publications."""
     parts = (setting.w * setting.grid - recently(setting, past)) // 2
-    first = Asked(DISSIMILARITY, setting.unit, None)
-    second = Asked(PUBLICATION, parts * setting.unit // setting.grid, None)
+    first = everyone(DISSIMILARITY, setting.unit, users)
+    second = everyone(PUBLICATION, parts * setting.unit // setting.grid, users)
     return adaptive(setting, past, ask, first, second, parts)
 
 
 def lba(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """A unit for each step, saved up while nothing is published, paid back afterwards."""
     units = absorbed(setting, past)
-    first = Asked(DISSIMILARITY, setting.unit, None)
-    second = Asked(PUBLICATION, units * setting.unit, None)
+    first = everyone(DISSIMILARITY, setting.unit, users)
+    second = everyone(PUBLICATION, units * setting.unit, users)
     return adaptive(setting, past, ask, first, second, units)
 
 
 def lpd(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """Half of what the last w-1 steps left of the half of users that is for publications."""
-    everything = 2 * setting.w * setting.unit
-    group = (users // 2 - recently(setting, past)) // 2
+    free = rested(setting, past, users)
+    measuring = min(users // (2 * setting.w), free)
+    group = min((users // 2 - recently(setting, past)) // 2, free - measuring)
     if group < setting.least_users:
         group = 0
-    first = Asked(DISSIMILARITY, everything, users // (2 * setting.w))
+    everything = 2 * setting.w * setting.unit
+    first = Asked(DISSIMILARITY, everything, measuring)
     second = Asked(PUBLICATION, everything, group)
     return adaptive(setting, past, ask, first, second, group)
 
 
 def lpa(setting: Setting, past: Sequence[Step], users: int, ask: Ask) -> Step:
     """LBA with N/(2w) users as the unit."""
-    everything = 2 * setting.w * setting.unit
+    free = rested(setting, past, users)
     unit = users // (2 * setting.w)
+    measuring = min(unit, free)
     units = absorbed(setting, past)
-    first = Asked(DISSIMILARITY, everything, unit)
-    second = Asked(PUBLICATION, everything, units * unit)
-    return adaptive(setting, past, ask, first, second, units)
+    group = min(units * unit, free - measuring)
+    everything = 2 * setting.w * setting.unit
+    first = Asked(DISSIMILARITY, everything, measuring)
+    second = Asked(PUBLICATION, everything, group)
+    return adaptive(setting, past, ask, first, second, units if group else 0)
 
 
 METHODS = {"lbu": lbu, "lsp": lsp, "lbd": lbd, "lba": lba, "lpu": lpu, "lpd": lpd, "lpa": lpa}
