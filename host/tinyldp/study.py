@@ -2,26 +2,39 @@
 
     [study]      name
     [mechanism]  name  "ranswitch", "staswitch", "jittersort" (streams),
-                       "grr", "oue" or "olh" (oracles: each value by itself)
+                       "grr", "oue" or "olh" (oracles: each value by itself),
+                       "lbu", "lsp", "lbd", "lba", "lpu", "lpd" or "lpa" (rounds:
+                       the host asks, and the device answers while any w steps
+                       together cost no more than epsilon)
                  window     RanSwitch: slots, k if absent; JitterSort: 2L+1
                  threshold  over 2^24, all but JitterSort: of each switch
                             distance, of each lie, of each zero sent as one
                  weights    over 2^24, JitterSort: [c_0, ..., c_L]
                  buckets    OLH: what the values are hashed to
-    [privacy]    epsilon, delta  exact decimals; an oracle has no delta
+                 oracle     rounds: "grr", "oue", "olh", or "auto" (if absent),
+                            which has the least variance at the method's least
+                            spend that every step or sample has: LBU epsilon/w,
+                            LBD and LBA epsilon/(2w), the others epsilon
+                 grid       LBD: a unit has 2^grid parts
+    [privacy]    epsilon, delta  exact decimals; only streams have a delta
                  k     streams: exchanging two values less than k steps apart
                        is hidden
                  w     oracles: steps over which the certificate states the
-                       loss, too
+                       loss, too; rounds: the steps of a window
     [values]     domain (symbols), bins (ascending edges; then domain may be
                  absent), missing (a symbol; the first one above the bins' own
                  makes a symbol for missing readings alone)
-    [timing]     tick (ms), batch, resend, beacon (ticks), outbox (frames)
+    [timing]     tick (ms), batch, resend, beacon (ticks), outbox (frames);
+                 rounds: tick and beacon alone
+    [stream]     rounds: source  "lns", "sin", "log", "recordings" or a CSV
+                                 file: what a simulation plays
+                         seed
     [fleet]      devices
     [links]      serial (list of ports), mqtt ("host:port")
 
 A study states a target, for which tinyldp.planning chooses the integers, or the
-integers themselves (threshold or weights; OLH also buckets): then epsilon names
+integers themselves (threshold or weights; OLH also buckets; rounds state a
+target): then epsilon names
 the point of the privacy curve that the certificate reports, and delta what must
 hold there. epsilon and delta are rounded down: the stricter target.
 """
@@ -37,12 +50,21 @@ from typing import Any
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.sections import Sections, nearest, read_bytes, short
+from tinyldp.spends import method_spends
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import (
     FIELDS,
     GRR,
     JITTERSORT,
+    LBA,
+    LBD,
+    LBU,
+    LPA,
+    LPD,
+    LPU,
+    LSP,
+    MAX_REPORT,
     MAX_VALUES,
     OLH,
     OUE,
@@ -63,6 +85,10 @@ MECHANISMS = {
     "oue": OUE,
     "olh": OLH,
 }
+METHODS = {"lbu": LBU, "lsp": LSP, "lbd": LBD, "lba": LBA, "lpu": LPU, "lpd": LPD, "lpa": LPA}
+METHOD_TITLES = {number: name.upper() for name, number in METHODS.items()}
+# Of a simulation, besides files.
+SOURCES = ("lns", "sin", "log", "recordings")
 # As people write them.
 TITLES = {
     RANSWITCH: "RanSwitch",
@@ -75,10 +101,11 @@ TITLES = {
 STREAMS = (RANSWITCH, STASWITCH, JITTERSORT)
 KEYS = {
     "study": ("name",),
-    "mechanism": ("name", "window", "threshold", "weights", "buckets"),
+    "mechanism": ("name", "window", "threshold", "weights", "buckets", "oracle", "grid"),
     "privacy": ("epsilon", "delta", "k", "w"),
     "values": ("domain", "bins", "missing"),
     "timing": ("tick", "batch", "resend", "beacon", "outbox"),
+    "stream": ("source", "seed"),
     "fleet": ("devices",),
     "links": ("serial", "mqtt"),
 }
@@ -96,7 +123,26 @@ _OPTIONS = {
     ("privacy", "k"): STREAMS,
     ("privacy", "w"): (GRR, OUE, OLH),
 }
+# What only rounds have, and what they can't have, with the reason.
+_OF_ROUNDS = (
+    ("mechanism", "oracle"),
+    ("mechanism", "grid"),
+    ("stream", "source"),
+    ("stream", "seed"),
+)
+_STATED = "rounds state a target, for which tinyldp plan chooses the integers"
+_NOT_OF_ROUNDS = {
+    ("mechanism", "window"): "the steps of a window are [privacy] w",
+    ("mechanism", "threshold"): _STATED,
+    ("mechanism", "weights"): _STATED,
+    ("privacy", "delta"): "its guarantee holds without exception: state epsilon alone",
+    ("privacy", "k"): "the steps of a window are [privacy] w",
+    ("timing", "batch"): "each answer is sent by itself",
+    ("timing", "resend"): "an answer is sent again when it is asked for again",
+    ("timing", "outbox"): "each phase holds one answer",
+}
 _LARGEST_DOMAIN = {OUE: 8 * MAX_VALUES, OLH: PRIME}
+_PLANNED = ("mechanism", "window", "thresholds", "buckets")
 # Milliseconds aimed at where the study is silent.
 _RESEND = 5_000
 _BEACON = 10_000
@@ -106,6 +152,9 @@ _BEACON = 10_000
 class Study:
     """A study as its file states it, defaults filled in; what is absent is None.
 
+    mechanism: of rounds the oracle, None where the planner chooses it; method: that of
+    rounds, which are the only ones with grid, source and seed and have no batch, resend
+    and outbox.
     epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
     integers over 2^24 that the study states, or None where it states a target;
     with it, JitterSort's window and OLH's buckets may be None, too. serial:
@@ -113,7 +162,7 @@ class Study:
     """
 
     name: str
-    mechanism: int
+    mechanism: int | None
     window: int | None
     thresholds: tuple[int, ...] | None
     buckets: int | None
@@ -125,21 +174,45 @@ class Study:
     bins: tuple[int, ...] | None
     missing: int | None
     tick: int
-    batch: int
-    resend: int
+    batch: int | None
+    resend: int | None
     beacon: int
-    outbox: int
+    outbox: int | None
     devices: int | None
     serial: tuple[str, ...]
     mqtt: str | None
+    method: int | None = None
+    grid: int | None = None
+    source: str | None = None
+    seed: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its mechanism or method, as people write it."""
+        if self.method is not None:
+            return METHOD_TITLES[self.method]
+        assert self.mechanism is not None
+        return TITLES[self.mechanism]
+
+    @property
+    def spends(self) -> tuple[int, ...] | None:
+        """Of rounds: what an answer may cost, ascending, in 2^-16 of one epsilon."""
+        if self.method is None:
+            return None
+        assert self.epsilon is not None
+        assert self.w is not None
+        return tuple(method_spends(self.method, self.epsilon, self.w, self.grid))
 
     def task(
         self,
         thresholds: Sequence[int] | None = None,
         window: int | None = None,
         buckets: int | None = None,
+        mechanism: int | None = None,
     ) -> Task:
         """The Task, with its id, of the integers that the study states or of these.
+
+        mechanism: the oracle, where the study leaves it to the planner.
 
         Raises UserError when a bound does not hold, or when there are no integers.
         """
@@ -150,6 +223,8 @@ class Study:
             numbers["window"] = window
         if buckets is not None:
             numbers["buckets"] = buckets
+        if mechanism is not None:
+            numbers["mechanism"] = mechanism
         if numbers["thresholds"] is None:
             raise UserError(
                 f'"{self.name}" states a target and no integers; '
@@ -169,9 +244,9 @@ class Study:
         """
         stated = self._numbers()
         planned = self.thresholds is None
-        for name in FIELDS:
+        for name in ("method", *FIELDS):
             mine, its = stated[name], getattr(task, name)
-            if mine is None and planned and name in ("window", "thresholds", "buckets"):
+            if mine is None and planned and name in _PLANNED:
                 continue
             if isinstance(its, list | tuple):
                 its = list(its)
@@ -200,8 +275,8 @@ class Study:
             "beacon": self.beacon,
             "outbox": self.outbox,
             "buckets": self.buckets,
-            "spends": None,
-            "method": None,
+            "spends": None if self.spends is None else list(self.spends),
+            "method": self.method,
         }
 
 
@@ -212,6 +287,8 @@ def load_study(path: str | Path) -> Study:
         study = _study(Sections(data, KEYS))
         if study.thresholds is not None:
             study.task()
+        elif study.method is not None:
+            _check_rounds(study)
         else:
             # All but the integers is checked with some that always do.
             window = study.window or 3
@@ -247,7 +324,10 @@ def broker_address(text: str) -> tuple[str, int]:
 
 
 def _study(sections: Sections) -> Study:
-    mechanism = _mechanism(sections)
+    mechanism, method = _mechanism(sections)
+    if method is not None:
+        return _rounds(sections, mechanism, method)
+    assert mechanism is not None
     k = sections.integer("privacy", "k")
     if mechanism in STREAMS:
         k = _present(k, "[privacy] k")
@@ -263,6 +343,26 @@ def _study(sections: Sections) -> Study:
     if mechanism == JITTERSORT:
         window = _jitter_window(window, thresholds)
     epsilon, delta = _target(sections, mechanism, thresholds)
+    shared = _shared(sections, mechanism, _LARGEST_DOMAIN.get(mechanism, 65536), TITLES[mechanism])
+    tick = shared["tick"]
+    return Study(
+        **shared,
+        mechanism=mechanism,
+        window=window,
+        thresholds=thresholds,
+        buckets=sections.integer("mechanism", "buckets"),
+        k=k,
+        w=sections.integer("privacy", "w"),
+        epsilon=epsilon,
+        delta=delta,
+        batch=_default(sections, "timing", "batch", 1),
+        resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
+        outbox=_default(sections, "timing", "outbox", 16),
+    )
+
+
+def _shared(sections: Sections, mechanism: int | None, largest: int, title: str) -> dict[str, Any]:
+    """What every study has. largest: domain, of the mechanism or method with this title."""
     bins, missing = sections.integers("values", "bins"), sections.integer("values", "missing")
     tick = _default(sections, "timing", "tick", 1000)
     if tick < 1:
@@ -273,44 +373,121 @@ def _study(sections: Sections) -> Study:
     mqtt = sections.text("links", "mqtt")
     if mqtt is not None:
         broker_address(mqtt)
+    domain = _domain(sections.integer("values", "domain"), bins, missing)
+    if domain > largest:
+        why = " (a report has a bit for each symbol)" if mechanism == OUE else ""
+        raise UserError(
+            f"[values] domain must be {largest} or less for {title}{why}, but is {domain}."
+        )
+    return {
+        "name": _present(sections.text("study", "name"), "[study] name"),
+        "domain": domain,
+        "bins": bins,
+        "missing": missing,
+        "tick": tick,
+        "beacon": _default(sections, "timing", "beacon", max(1, -(-_BEACON // tick))),
+        "devices": devices,
+        "serial": sections.texts("links", "serial", "ports"),
+        "mqtt": mqtt,
+    }
+
+
+def _rounds(sections: Sections, mechanism: int | None, method: int) -> Study:
+    title = METHOD_TITLES[method]
+    for (section, key), why in _NOT_OF_ROUNDS.items():
+        if sections.given(section, key) is not None:
+            raise UserError(f"[{section}] {key} is not for {title}: {why}.")
+    if mechanism != OLH and sections.given("mechanism", "buckets") is not None:
+        raise UserError('[mechanism] buckets is for oracle = "olh" alone.')
+    grid = sections.integer("mechanism", "grid")
+    if grid is not None:
+        if method != LBD:
+            raise UserError(f"[mechanism] grid is for LBD alone, not for {title}.")
+        if not 0 <= grid <= 9:
+            raise UserError(f"[mechanism] grid must lie in 0..9, but is {grid}.")
+    largest = {OUE: 8 * MAX_REPORT, OLH: PRIME}.get(mechanism or GRR, 65536)
+    shown = title if mechanism is None else f"{title} over {TITLES[mechanism]}"
+    seed = sections.integer("stream", "seed")
+    if seed is not None and seed < 0:
+        raise UserError(f"[stream] seed must be 0 or more, but is {seed}.")
     return Study(
-        name=_present(sections.text("study", "name"), "[study] name"),
+        **_shared(sections, mechanism, largest, shown),
         mechanism=mechanism,
-        window=window,
-        thresholds=thresholds,
+        window=None,
+        thresholds=None,
         buckets=sections.integer("mechanism", "buckets"),
-        k=k,
-        w=sections.integer("privacy", "w"),
-        epsilon=epsilon,
-        delta=delta,
-        domain=_domain(sections.integer("values", "domain"), bins, missing, mechanism),
-        bins=bins,
-        missing=missing,
-        tick=tick,
-        batch=_default(sections, "timing", "batch", 1),
-        resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
-        beacon=_default(sections, "timing", "beacon", max(1, -(-_BEACON // tick))),
-        outbox=_default(sections, "timing", "outbox", 16),
-        devices=devices,
-        serial=sections.texts("links", "serial", "ports"),
-        mqtt=mqtt,
+        k=None,
+        w=_present(sections.integer("privacy", "w"), "[privacy] w"),
+        epsilon=_present(_epsilon(sections), "[privacy] epsilon"),
+        delta=None,
+        batch=None,
+        resend=None,
+        outbox=None,
+        method=method,
+        grid=grid,
+        source=_source(sections),
+        seed=seed,
     )
 
 
-def _mechanism(sections: Sections) -> int:
-    """The mechanism, when the study states no option of another one."""
-    name = _present(sections.text("mechanism", "name"), "[mechanism] name")
-    if name not in MECHANISMS:
-        names = ", ".join(f'"{known}"' for known in MECHANISMS)
+def _source(sections: Sections) -> str | None:
+    source = sections.text("stream", "source")
+    if source is not None and source not in SOURCES and not source.lower().endswith(".csv"):
         raise UserError(
-            f'[mechanism] name must be one of {names}, not "{short(name)}"'
-            f"{nearest(name, MECHANISMS)}."
+            f'[stream] source must be "lns", "sin", "log", "recordings" or a CSV file, '
+            f'not "{short(source)}"{nearest(source, SOURCES)}.'
+        )
+    return source
+
+
+def _check_rounds(study: Study) -> None:
+    """Raise UserError unless thresholds alone are wanting."""
+    assert study.w is not None
+    if not 1 <= study.w <= 1024:
+        raise UserError(f"[privacy] w must lie in 1..1024, but is {study.w}.")
+    assert study.spends is not None
+    mechanism = study.mechanism or GRR
+    buckets = (study.buckets or 2) if mechanism == OLH else None
+    study.task([1] * len(study.spends), buckets=buckets, mechanism=mechanism)
+
+
+def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
+    """(mechanism, method), when the study states no option of another one.
+
+    The method is None for all but rounds, whose mechanism may be left to the planner.
+    """
+    name = _present(sections.text("mechanism", "name"), "[mechanism] name")
+    if name in METHODS:
+        return _oracle(sections), METHODS[name]
+    if name not in MECHANISMS:
+        known = (*MECHANISMS, *METHODS)
+        names = ", ".join(f'"{each}"' for each in known)
+        raise UserError(
+            f'[mechanism] name must be one of {names}, not "{short(name)}"{nearest(name, known)}.'
         )
     mechanism = MECHANISMS[name]
+    for section, key in _OF_ROUNDS:
+        if sections.given(section, key) is not None:
+            raise UserError(
+                f"[{section}] {key} is for rounds alone (LBU, LSP, LBD, LBA, LPU, LPD and LPA), "
+                f"not for {TITLES[mechanism]}."
+            )
     for (section, key), owners in _OPTIONS.items():
         if mechanism not in owners and sections.given(section, key) is not None:
             raise UserError(f"[{section}] {key} {_foreign(key, owners, mechanism)}.")
-    return mechanism
+    return mechanism, None
+
+
+def _oracle(sections: Sections) -> int | None:
+    """The oracle of rounds, None where the planner chooses it."""
+    name = sections.text("mechanism", "oracle") or "auto"
+    known = {"auto": None, "grr": GRR, "oue": OUE, "olh": OLH}
+    if name not in known:
+        raise UserError(
+            '[mechanism] oracle must be one of "grr", "oue", "olh", "auto", '
+            f'not "{short(name)}"{nearest(name, known)}.'
+        )
+    return known[name]
 
 
 def _foreign(key: str, owners: Sequence[int], mechanism: int) -> str:
@@ -378,13 +555,7 @@ def _target(
     sections: Sections, mechanism: int, thresholds: tuple[int, ...] | None
 ) -> tuple[int | None, int | None]:
     """epsilon in 2^-16 and delta over 2^30."""
-    exact = sections.decimal("privacy", "epsilon")
-    shown = sections.shown("privacy", "epsilon")
-    if exact is not None and exact <= 0:
-        raise UserError(f"[privacy] epsilon must be above 0, but is {shown}.")
-    epsilon = _units(exact, EPSILON_UNIT, "[privacy] epsilon", shown)
-    if epsilon == 0:
-        raise UserError(f"[privacy] epsilon must be 2^-16 or more, but is {shown}.")
+    epsilon = _epsilon(sections)
     exact = sections.decimal("privacy", "delta")
     shown = sections.shown("privacy", "delta")
     if exact is not None and not 0 <= exact < 1:
@@ -408,6 +579,17 @@ def _target(
     return epsilon, delta
 
 
+def _epsilon(sections: Sections) -> int | None:
+    exact = sections.decimal("privacy", "epsilon")
+    shown = sections.shown("privacy", "epsilon")
+    if exact is not None and exact <= 0:
+        raise UserError(f"[privacy] epsilon must be above 0, but is {shown}.")
+    epsilon = _units(exact, EPSILON_UNIT, "[privacy] epsilon", shown)
+    if epsilon == 0:
+        raise UserError(f"[privacy] epsilon must be 2^-16 or more, but is {shown}.")
+    return epsilon
+
+
 def _units(value: Fraction | None, unit: int, what: str, shown: str) -> int | None:
     """A value of 0 or more in units of 1/unit, rounded down."""
     if value is None:
@@ -417,9 +599,7 @@ def _units(value: Fraction | None, unit: int, what: str, shown: str) -> int | No
     return int(value * unit)
 
 
-def _domain(
-    domain: int | None, bins: tuple[int, ...] | None, missing: int | None, mechanism: int
-) -> int:
+def _domain(domain: int | None, bins: tuple[int, ...] | None, missing: int | None) -> int:
     if bins is not None:
         # The first symbol above the bins' own may be that of missing readings.
         own = len(bins) + 1
@@ -434,13 +614,6 @@ def _domain(
             f"[values] domain must be 2 or more, but is {domain}: "
             "there is nothing to hide among fewer symbols."
         )
-    largest = _LARGEST_DOMAIN.get(mechanism, 65536)
-    if domain > largest:
-        why = " (a report has a bit for each symbol)" if mechanism == OUE else ""
-        raise UserError(
-            f"[values] domain must be {largest} or less for {TITLES[mechanism]}{why}, "
-            f"but is {domain}."
-        )
     return domain
 
 
@@ -450,14 +623,16 @@ def _difference(name: str, its: Any, mine: Any) -> str:
         return f"its mechanism is {TITLES[its]}, and the study's {TITLES[mine]}"
     if isinstance(its, list) and isinstance(mine, list) and len(its) + len(mine) > 2:
         return f"its {name} are not the study's"
-    units = {"epsilon": EPSILON_UNIT, "delta": DELTA_UNIT}
-    word = {"symbols": "domain", "thresholds": "threshold"}.get(name, name)
+    units = {"epsilon": EPSILON_UNIT, "delta": DELTA_UNIT, "spends": EPSILON_UNIT}
+    word = {"symbols": "domain", "thresholds": "threshold", "spends": "spend"}.get(name, name)
 
     def shown(value: Any) -> str:
         if value is None:
             return "none"
         if isinstance(value, list):
             value = value[0]
+        if name == "method":
+            return METHOD_TITLES[value]
         return stated(Fraction(value, units[name]), units[name]) if name in units else str(value)
 
     return f"its {word} is {shown(its)}, and the study's {shown(mine)}"

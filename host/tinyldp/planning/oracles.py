@@ -45,21 +45,29 @@ def oue_threshold(epsilon: Fraction) -> int:
     return math.ceil(SCALE / (low + 1))
 
 
-def olh_integers(domain: int, epsilon: Fraction, buckets: int | None) -> tuple[int, int] | None:
+def olh_integers(
+    domain: int, epsilon: Fraction, buckets: int | None, least: Fraction | None = None
+) -> tuple[int, int] | None:
     """(threshold, buckets) with the least variance, or for these buckets; None if none work.
 
     The variance is estimate's averaged one, which falls with 1/n whatever g is.
+    least: an epsilon, no larger, at which the buckets must work, too.
     """
     if buckets is None:
         counts = np.arange(2, MOST_BUCKETS + 1)
         lie = np.ceil(SCALE / (exp_float(epsilon) + counts - 1)) / SCALE
         truth = 1 - (counts - 1) * lie
         works = truth > lie
+        if least is not None:
+            # With one to spare, as these are floats.
+            works &= counts * np.ceil(SCALE / (exp_float(least) + counts - 1) + 1) < SCALE
         q = lie + (truth - lie) * _collisions()
         gap = np.where(works, truth - q, 1.0)
         variance = q * (1 - q) / gap**2 + (1 - gap - 2 * q) / (domain * gap)
         buckets = int(counts[np.argmin(np.where(works, variance, np.inf))])
     threshold = grr_threshold(buckets, epsilon)
+    if least is not None and grr_threshold(buckets, least) is None:
+        return None
     return None if threshold is None else (threshold, buckets)
 
 

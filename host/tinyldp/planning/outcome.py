@@ -15,8 +15,11 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import stated
 from tinyldp.laws import displacement_law
+from tinyldp.planning import rounds_costs
+from tinyldp.planning.rounds import telling_variance
+from tinyldp.planning.rounds_costs import Communication, EntryCost
 from tinyldp.planning.switches import STEPS, Report
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, STREAMS, TITLES, Study
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS, TITLES, Study
 from tinyldp_device.mechanism import make_mechanism, pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
@@ -40,11 +43,14 @@ class Plan:
 
     epsilon, delta: what the integers give away, rounded up: streams, delta at the
     study's epsilon (or where it names none, where delta falls no further), oracles,
-    the epsilon of one report; None where there is no exact figure.
+    the epsilon of one report, rounds, that of any w consecutive steps; None where there
+    is no exact figure.
     expected_displacement: E|steps| by which a value is released early or late, None
     where no exact law is at hand. latency_steps: steps that a value waits on average.
     device_bytes: see device_bytes(). variance: of one estimated frequency with a
-    report from each of `devices`, None for streams or without them.
+    report from each of `devices` (of rounds, from those that one query is meant for, at
+    the spend that every step or sample has), None for streams or without them. entries,
+    communication: of rounds.
     """
 
     task: Task
@@ -56,13 +62,23 @@ class Plan:
     device_bytes: int
     devices: int | None
     variance: float | None
+    entries: tuple[EntryCost, ...] | None = None
+    communication: Communication | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
         names = {number: name for name, number in MECHANISMS.items()}
+        methods = {number: name for name, number in METHODS.items()}
+        rounds = {}
+        if self.entries is not None and self.communication is not None:
+            rounds = {
+                "oracle": names[self.task.mechanism],
+                "entries": [entry.to_json() for entry in self.entries],
+                "communication": self.communication.to_json(),
+            }
         return {
             "task_id": self.task.id.hex(),
-            "mechanism": names[self.task.mechanism],
+            "mechanism": methods.get(self.task.method or 0, names[self.task.mechanism]),
             "integers": _integers(self.task),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -72,11 +88,14 @@ class Plan:
             "variance": self.variance,
             "task": str(self.path),
             "bytes": put_task(None, 0, self.task) + 12,
+            **rounds,
         }
 
 
 def assess(study: Study, task: Task, path: Path, report: Report | None = None) -> Plan:
     """The costs of a study's Task, which is or will be at `path`."""
+    if task.method is not None:
+        return _assess_rounds(study, task, path)
     long = report if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
@@ -101,13 +120,32 @@ def assess(study: Study, task: Task, path: Path, report: Report | None = None) -
     )
 
 
+def _assess_rounds(study: Study, task: Task, path: Path) -> Plan:
+    reports = None if study.devices is None else rounds_costs.group(task, study.devices)
+    assert task.epsilon is not None
+    return Plan(
+        task=task,
+        path=path,
+        epsilon=task.epsilon / EPSILON_UNIT,
+        delta=0.0,
+        expected_displacement=0.0,
+        latency_steps=0,
+        device_bytes=device_bytes(task),
+        devices=study.devices,
+        variance=telling_variance(task, reports) if reports else None,
+        entries=rounds_costs.entry_costs(task, study.devices),
+        communication=rounds_costs.communication(task),
+    )
+
+
 def device_bytes(task: Task) -> int:
     """Memory that the Task's integers decide on: bytes on a 32-bit board.
 
     The mechanism's arrays (and a word for each of its Task's thresholds, where it
     reads them at every step), its pool of random words, and an outbox full of
-    serial frames; without MicroPython's own few bytes for each object, and without
-    code. Measured on the device package's own objects.
+    serial frames (of rounds: the ledger, and a frame of each kind); without MicroPython's
+    own few bytes for each object, and without code. Measured on the device package's own
+    objects.
     """
     total = _POOL_BYTES * pool_words(task)
     for held in vars(make_mechanism(task, _NoWords())).values():
@@ -117,24 +155,33 @@ def device_bytes(task: Task) -> int:
             total += len(held)
         elif isinstance(held, list | tuple):
             total += len(held) * _ENTRY
-    message = put_release(None, 0, bytes(4), 0, bytes(task.batch * task.width))
+    if task.method is not None:
+        return total + rounds_costs.rounds_bytes(task)
+    message = put_release(None, 0, bytes(4), 0, bytes(task.payload))
     return total + task.outbox * (HEAD + message + TAIL)
 
 
 def text_plan(plan: Plan) -> str:
     """What was chosen, what it gives away and what it costs, for people."""
     task = plan.task
+    described = f"{TITLES[task.mechanism]}, {_described(task)}"
+    if task.method is not None:
+        described = rounds_costs.described(task)
     lines = [
         f"Task {task.id.hex()} ({plan.to_json()['bytes']} bytes) written to {plan.path}: "
-        f"{TITLES[task.mechanism]}, {_described(task)}."
+        f"{described}."
     ]
-    if task.mechanism in STREAMS:
+    if plan.entries is not None:
+        lines.append(rounds_costs.loss(task))
+        lines += rounds_costs.cost_lines(task, plan.entries, plan.devices)
+    elif task.mechanism in STREAMS:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:
         lines += [_oracle_loss(plan), _oracle_costs(plan)]
+    rest = "its ledger and frames" if task.method is not None else f"{task.outbox} frames"
     lines.append(
         f"Device memory: {plan.device_bytes:,} bytes for the mechanism, its random words and "
-        f"{task.outbox} frames."
+        f"{rest}."
     )
     lines.append(f"Next: tinyldp certify {plan.path}")
     return "\n".join(lines)
@@ -155,6 +202,11 @@ def _loss(task: Task) -> tuple[Fraction | None, Fraction | None]:
 
 def _integers(task: Task) -> dict[str, Any]:
     """The integers that were chosen or stated, under the study's names."""
+    if task.method is not None:
+        found: dict[str, Any] = {"spends": list(task.spends), "thresholds": list(task.thresholds)}
+        if task.mechanism == OLH:
+            found["buckets"] = task.buckets
+        return found
     if task.mechanism == JITTERSORT:
         return {"window": task.window, "weights": list(task.thresholds)}
     found = {"threshold": task.thresholds[0]}
