@@ -71,6 +71,42 @@ def load_recording(path: str | Path) -> Recording:
     return _csv(path, text)
 
 
+def load_table(path: str | Path) -> list[list[int | None]]:
+    """Read a CSV of several series side by side: a row for each step, a column for each series.
+
+    The first row may be a header: it is one when none of its cells is a whole number. An
+    empty cell is a missing reading; empty lines are skipped. Raises UserError, with the line
+    where there is one, for what cannot be read.
+    """
+    path = Path(path)
+    lines = _lines(_text(path))
+    if not any(line.strip() for line in lines):
+        raise UserError(f"{path} is empty.")
+    table: list[list[int | None]] = []
+    header: list[str] | None = None
+    reader = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                if any(cells) and not any(_INTEGER.fullmatch(cell) for cell in cells):
+                    continue
+            if len(cells) != len(header):
+                raise UserError(
+                    f"{path}, line {reader.line_num}: the number of columns is {len(cells)},"
+                    f" but {len(header)} in the first line."
+                )
+            table.append([_cell(path, reader.line_num, cell) for cell in cells])
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}.") from None
+    if all(reading is None for row in table for reading in row):
+        raise UserError(f"{path} holds no readings.")
+    return table
+
+
 def sample_recordings() -> list[Path]:
     """The wearers' recordings inside the installed package pyActigraphy.
 
@@ -144,8 +180,7 @@ def _awd(path: Path, text: str) -> Recording:
 
 def _csv(path: Path, text: str) -> Recording:
     lines = _lines(text)
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), ",")
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
     column = 0
     width = 0
     readings: list[int | None] = []
@@ -164,18 +199,24 @@ def _csv(path: Path, text: str) -> Recording:
                     f"{path}, line {line}: the number of columns is {len(cells)},"
                     f" but {width} in line 1."
                 )
-            cell = cells[column] if cells else ""
-            if not cell:
-                readings.append(None)
-            elif _INTEGER.fullmatch(cell):
-                readings.append(_reading(path, line, cell))
-            else:
-                raise UserError(f"{path}, line {line}: {_shown(cell)} is not a whole number.")
+            readings.append(_cell(path, line, cells[column] if cells else ""))
     except csv.Error as error:
         raise UserError(f"{path}, line {rows.line_num}: {error}.") from None
     if all(reading is None for reading in readings):
         raise UserError(f"{path} holds no readings.")
     return Recording(path.stem, None, readings)
+
+
+def _delimiter(lines: list[str]) -> str:
+    return next((mark for mark in ",;\t" if mark in lines[0]), ",")
+
+
+def _cell(path: Path, line: int, cell: str) -> int | None:
+    if not cell:
+        return None
+    if not _INTEGER.fullmatch(cell):
+        raise UserError(f"{path}, line {line}: {_shown(cell)} is not a whole number.")
+    return _reading(path, line, cell)
 
 
 def _column(path: Path, cells: list[str]) -> int:

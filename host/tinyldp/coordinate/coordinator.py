@@ -217,7 +217,7 @@ class Coordinator:
         first, second = self._rounds
         if isinstance(self._schedule, Distribution | Absorption):
             asked = self._potential if second.users else None
-            self._schedule.close(self._step, asked.amount if asked else 0)
+            self._schedule.close(self._step, asked.amount if asked else 0, second.users)
         if self._population:
             self._groups.append(self._taken)
         self.decision = Decision(

@@ -16,7 +16,8 @@ from collections import deque
 from typing import NamedTuple
 
 from tinyldp.errors import UserError
-from tinyldp_protocol.task import LBA, LBD, LBU, LPA, LPD, LPU, LSP, Task
+from tinyldp.spends import method_spends, unit
+from tinyldp_protocol.task import LBA, LBD, LPA, LPD, LPU, LSP, Task
 
 # LBD and LPD spend at least so much on a publication, or nothing.
 LEAST = 1
@@ -73,16 +74,16 @@ class PopulationUniform:
 class Distribution:
     """LBD and LPD: a publication gets half of what the last w-1 steps have left.
 
-    unit: entry that costs a unit, parts: of how many parts of a unit entry j - 1 is worth j;
+    entry: the one that costs a unit; parts: of how many parts of a unit entry j - 1 is worth j;
     both None for LPD.
     """
 
     adaptive = True
     nullified = False
 
-    def __init__(self, w: int, unit: int | None = None, parts: int | None = None) -> None:
+    def __init__(self, w: int, entry: int | None = None, parts: int | None = None) -> None:
         self._w = w
-        self._unit = unit
+        self._unit = entry
         # What all publications of w steps may spend; of devices that is half of them.
         self._all = None if parts is None else w * parts
         # What each of the last w-1 steps spent on publication.
@@ -101,9 +102,9 @@ class Distribution:
             return None
         return Potential(Wanted(0, amount) if population else Wanted(amount - 1, None), amount)
 
-    def close(self, step: int, amount: int) -> None:
-        """The step is over and has spent this amount, 0 without a publication."""
-        self._spent.append(amount)
+    def close(self, step: int, amount: int, users: int) -> None:
+        """The step is over; amount, users: what a publication asked for, and of whom, or 0."""
+        self._spent.append(users if self._all is None else amount)
 
 
 class Absorption:
@@ -137,8 +138,8 @@ class Absorption:
         wanted = units * (users // (2 * self._w))
         return Potential(Wanted(0, wanted), units) if wanted else None
 
-    def close(self, step: int, amount: int) -> None:
-        """The step is over and has spent this amount, 0 without a publication."""
+    def close(self, step: int, amount: int, users: int) -> None:
+        """The step is over; amount, users: what a publication asked for, and of whom, or 0."""
         if amount:
             self._last = step
             self._units = amount
@@ -149,21 +150,16 @@ Schedule = Uniform | Sampling | PopulationUniform | Distribution | Absorption
 
 def make_schedule(task: Task) -> Schedule:
     """Raises UserError when the Task has no method, or not this method's spends."""
-    method, w, epsilon, spends = task.method, task.w, task.epsilon, task.spends
-    if method is None or w is None or epsilon is None or spends is None:
+    method, w, epsilon = task.method, task.w, task.epsilon
+    if method is None or w is None or epsilon is None:
         raise UserError("Rounds are coordinated for LBU, LSP, LBD, LBA, LPU, LPD and LPA only.")
-    unit = epsilon // (2 * w)
-    parts = _parts(w, len(spends))
-    expected = {LBU: [2 * unit], LBA: [unit * j for j in range(1, w + 1)]}.get(method)
-    if method == LBD:
-        # A window of one step has no room for a whole unit: it comes after the parts.
-        expected = sorted({unit * j // parts for j in range(1, w * parts // 2 + 1)} | {unit})
-    if not unit or list(spends) != (expected or [2 * w * unit]):
+    grid = _grid(w, len(task.spends)) if method == LBD else None
+    if list(task.spends) != method_spends(method, epsilon, w, grid):
         raise UserError("The Task's spends are not those of its method, epsilon and w.")
     if method in (LBA, LPA):
         return Absorption(w, method == LPA)
-    if method == LBD:
-        return Distribution(w, spends.index(unit), parts)
+    if grid is not None:
+        return Distribution(w, task.spends.index(unit(epsilon, w)), 1 << grid)
     if method == LPD:
         return Distribution(w)
     if method == LSP:
@@ -171,10 +167,7 @@ def make_schedule(task: Task) -> Schedule:
     return PopulationUniform(w) if method == LPU else Uniform()
 
 
-def _parts(w: int, spends: int) -> int:
-    """LBD: the parts of a unit, a power of two, by the number of spends; 1 if by none."""
-    for grid in range(10):
-        parts = 1 << grid
-        if spends == w * parts // 2 + (w == 1):
-            return parts
-    return 1
+def _grid(w: int, spends: int) -> int:
+    """LBD: the s that this number of spends belongs to; 0 if there is none."""
+    # A window of one step has no room for a whole unit: it comes after the parts.
+    return next((s for s in range(10) if spends == (w << s) // 2 + (w == 1)), 0)

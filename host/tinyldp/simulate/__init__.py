@@ -7,11 +7,17 @@ people is ever randomized with this package.
 from tinyldp.callable import make_callable
 from tinyldp.simulate.fleet import simulate
 from tinyldp.simulate.pictures import write_picture
-from tinyldp.simulate.simulation import OracleSimulation, Simulation, StreamSimulation
+from tinyldp.simulate.simulation import (
+    OracleSimulation,
+    RoundSimulation,
+    Simulation,
+    StreamSimulation,
+)
 from tinyldp.simulate.text import text_simulation
 
 __all__ = [
     "OracleSimulation",
+    "RoundSimulation",
     "Simulation",
     "StreamSimulation",
     "simulate",

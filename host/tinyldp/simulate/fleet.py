@@ -20,6 +20,7 @@ from tinyldp.estimate import expected_variance, frequencies, support_chances, su
 from tinyldp.laws import displacement_law, settled
 from tinyldp.planning import choose
 from tinyldp.simulate import aggregate, oracles
+from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.simulation import (
     AGGREGATE,
     ONE_BY_ONE,
@@ -67,14 +68,21 @@ def simulate(
     the study's tick, but at most the whole run. What is measured, the displacements,
     does not depend on it.
 
+    Rounds: the study's method on the stream that it names ([stream] source and seed; "lns"
+    and 0 for a Task or a study that names none), until that ends (rounds.simulate_rounds).
+
     Oracles: one population, in which value v is held in proportion to 1 / (v + 1);
-    every device reports in each of the steps. aggregated: draw the counts directly
-    (aggregate.supports; with more devices than memory or patience allows), not device
-    by device; None chooses. steps_at_once: only memory depends on it.
+    every device reports in each of the steps.
+
+    aggregated: of oracles and rounds, draw the counts directly (aggregate.supports; with
+    more devices than memory or patience allows), not device by device; None chooses.
+    steps_at_once: only memory depends on it.
 
     Raises UserError when the study is wrong, or the numbers are.
     """
-    task, fleet = _task(study)
+    if isinstance(study, str | Path):
+        study = load_study(study)
+    task, fleet = (study, None) if isinstance(study, Task) else (choose(study), study.devices)
     devices = fleet if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")
@@ -86,17 +94,21 @@ def simulate(
     ):
         if not least <= n <= most:
             raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
+    if task.method is not None:
+        named = isinstance(study, Study)
+        return simulate_rounds(
+            task,
+            devices,
+            steps,
+            seed,
+            progress,
+            source=(named and study.source) or SOURCE,
+            stream_seed=(named and study.seed) or 0,
+            aggregated=aggregated,
+        )
     if task.mechanism in STREAMS:
         return _streams(task, devices, steps, seed, progress, steps_at_once)
     return _oracles(task, devices, steps, seed, progress, aggregated)
-
-
-def _task(study: Study | Task | str | Path) -> tuple[Task, int | None]:
-    if isinstance(study, Task):
-        return study, None
-    if not isinstance(study, Study):
-        study = load_study(study)
-    return choose(study), study.devices
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:

@@ -11,17 +11,25 @@ from tinyldp.errors import UserError
 from tinyldp.laws import displacement_law
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.report.symbols import symbol_name
-from tinyldp.simulate.simulation import OracleSimulation, Simulation, StreamSimulation
-from tinyldp.study import TITLES
+from tinyldp.simulate.simulation import (
+    OracleSimulation,
+    RoundSimulation,
+    Simulation,
+    StreamSimulation,
+)
+from tinyldp.study import METHOD_TITLES, TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Share of the displacements that the picture may leave out on each side.
 _UNSEEN = 0.001
 # Values that get a mark of their own with an interval.
 _VALUES = 64
 _TICKS = 16
+# Values whose releases get an axis of their own.
+_SERIES = 5
 
 
 def write_picture(simulation: Simulation, path: str | Path) -> None:
@@ -29,25 +37,39 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
 
     Streams: the displacements against the exact law, and the fleet's mean over time.
     Oracles: the first round's estimates with their intervals, against the truth.
+    Rounds: the released frequencies over the true ones, value by value.
     Raises UserError when the file can't be written or its format is unknown.
     """
-    # Without one, matplotlib would choose, and write to a file of another name.
-    if not Path(path).suffix:
-        raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
-    streams = isinstance(simulation, StreamSimulation)
-    with drawing((9.6, 5.2 if streams else 3.4)) as figure:
+    check_ending(path)
+    height = 5.2 if isinstance(simulation, StreamSimulation) else 3.4
+    if isinstance(simulation, RoundSimulation):
+        height = 0.9 + 1.3 * len(_shown(simulation))
+    with drawing((9.6, height)) as figure:
         if isinstance(simulation, StreamSimulation):
             above, below = figure.subplots(2, 1)
             _displacements(above, simulation)
             _means(below, simulation)
         elif isinstance(simulation, OracleSimulation):
             _frequencies(figure.subplots(), simulation)
-        try:
-            figure.savefig(path)
-        except ValueError:
-            raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.") from None
-        except OSError as error:
-            raise UserError(f"{path} can't be written: {error.strerror}.") from None
+        elif isinstance(simulation, RoundSimulation):
+            _releases(figure, simulation)
+        save(figure, path)
+
+
+def check_ending(path: str | Path) -> None:
+    """Without one, matplotlib would choose, and write to a file of another name."""
+    if not Path(path).suffix:
+        raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Raises UserError when the file can't be written or its format is unknown."""
+    try:
+        figure.savefig(path)
+    except ValueError:
+        raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.") from None
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror}.") from None
 
 
 def _displacements(axis: Axes, simulation: StreamSimulation) -> None:
@@ -113,6 +135,42 @@ def _frequencies(axis: Axes, simulation: OracleSimulation) -> None:
         )  # fmt: skip
     _percent(axis)
     axis.legend()
+
+
+def _shown(simulation: RoundSimulation) -> range:
+    """The values that get an axis: the first ones, of two the second, which mirrors the first."""
+    symbols = simulation.task.symbols
+    return range(1, 2) if symbols == 2 else range(min(symbols, _SERIES))
+
+
+def _releases(figure: Figure, simulation: RoundSimulation) -> None:
+    shown = _shown(simulation)
+    axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    steps = np.arange(simulation.steps)
+    published = [step.t for step in simulation.decisions if step.published]
+    estimates = simulation.estimates
+    task = simulation.task
+    for axis, value in zip(axes, shown, strict=True):
+        axis.plot(steps, simulation.truth[:, value], color=ORIGINAL, lw=2.4, label="true")
+        axis.step(
+            steps, estimates[:, value], where="post", color=RELEASED, lw=1, label="released"
+        )  # fmt: skip
+        axis.plot(
+            published, estimates[published, value], "o", ms=2.2, color=RELEASED,
+            label="new release",
+        )  # fmt: skip
+        name = str(value) if task.bins is None else symbol_name(task, value)
+        axis.set_ylabel(f"value {name}" if task.bins is None else name)
+        _percent(axis)
+    assert task.method is not None
+    part = 2 < task.symbols > len(shown)
+    more = f", the first {len(shown)} of {task.symbols:,} values" if part else ""
+    axes[0].set_title(
+        f"{METHOD_TITLES[task.method]} over {TITLES[task.mechanism]},"
+        f" {simulation.devices:,} devices{more}"
+    )
+    axes[-1].set_xlabel("step")
+    axes[0].legend(ncols=3, loc="upper right")
 
 
 def _percent(axis: Axes) -> None:

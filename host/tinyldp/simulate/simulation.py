@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.coordinate import Decision
+from tinyldp.study import EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -15,6 +17,8 @@ Array = npt.NDArray[Any]
 # How the reports of an oracle's round are drawn.
 ONE_BY_ONE = "device by device"
 AGGREGATE = "aggregate"
+# Relative errors are of this share at least.
+_FLOOR = 0.001
 
 
 @dataclass(frozen=True)
@@ -103,3 +107,73 @@ class OracleSimulation(Simulation):
             "mse": self.mse,
             "expected_mse": self.expected_mse,
         }
+
+
+@dataclass(frozen=True)
+class RoundSimulation(Simulation):
+    """A method's releases of a whole stream, of this source.
+
+    truth: (steps, d) the fleet's frequencies. decisions: one for each step. drawn:
+    ONE_BY_ONE or AGGREGATE. cfpu: answers over devices and steps; expected_cfpu: by the
+    formula. expected_mse: what is derived for LBU, LSP and LPU (see theory), else None.
+    max_window_spend: of any device in any w consecutive steps, ledger units. refused:
+    queries that a device's own ledger would not answer; 0 unless the host asks for too much.
+    """
+
+    source: str
+    truth: Array
+    decisions: tuple[Decision, ...]
+    drawn: str
+    answers: int
+    expected_cfpu: float
+    expected_mse: float | None
+    max_window_spend: int
+    refused: int
+
+    @property
+    def estimates(self) -> Array:
+        """(steps, d) what was released."""
+        return np.array([decision.release for decision in self.decisions])
+
+    @property
+    def mse(self) -> float:
+        """Mean over steps and values of the squared error."""
+        return float(np.square(self.estimates - self.truth).mean())
+
+    @property
+    def mre(self) -> float:
+        """Mean over steps and values of |error| / max(truth, 0.001)."""
+        return float((np.abs(self.estimates - self.truth) / np.maximum(self.truth, _FLOOR)).mean())
+
+    @property
+    def publications(self) -> int:
+        return sum(decision.published for decision in self.decisions)
+
+    @property
+    def cfpu(self) -> float:
+        return self.answers / (self.devices * self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """max_window_spend is in epsilon: 1.0 is a loss of epsilon = 1."""
+        assert self.task.epsilon is not None
+        return {
+            **super().to_json(),
+            "method": _name(METHODS, self.task.method),
+            "source": self.source,
+            "oracle": _name(MECHANISMS, self.task.mechanism),
+            "epsilon": self.task.epsilon / EPSILON_UNIT,
+            "w": self.task.w,
+            "mse": self.mse,
+            "expected_mse": self.expected_mse,
+            "mre": self.mre,
+            "publications": self.publications,
+            "cfpu": self.cfpu,
+            "expected_cfpu": self.expected_cfpu,
+            "max_window_spend": self.max_window_spend / EPSILON_UNIT,
+            "refused": self.refused,
+            "drawn": self.drawn,
+        }
+
+
+def _name(names: dict[str, int], number: int | None) -> str:
+    return next(name for name, its in names.items() if its == number)
