@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from tinyldp.certify.bounds import float_up
-from tinyldp.certify.paper import Claim
+from tinyldp.certify.paper import Claim, WindowClaim
+from tinyldp.certify.rounds import Entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,7 @@ class Certificate:
     epsilon, delta: the certified point, upper bounds. curve: (epsilon, delta), by
     rising epsilon. target: epsilon and delta that the Task states, or None where it
     states none. per_window: loss within w steps, for an oracle whose Task names w.
+    oracle, entries: of rounds, whose certified point is that of any w steps.
     within_target: whether the certified point meets every target stated.
     """
 
@@ -28,7 +30,7 @@ class Certificate:
     delta: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
     method: str
-    paper: Claim | None
+    paper: Claim | WindowClaim | None
     w: int | None
     per_window: Fraction | None
     lifetime: str
@@ -37,6 +39,8 @@ class Certificate:
     within_target: bool
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
+    oracle: str | None = None
+    entries: tuple[Entry, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and strings; epsilon and delta as floats, rounded up."""
@@ -45,6 +49,12 @@ class Certificate:
             target = {
                 "epsilon": _float(self.target_epsilon),
                 "delta": _float(self.target_delta),
+            }
+        rounds = {}
+        if self.entries is not None:
+            rounds = {
+                "oracle": self.oracle,
+                "entries": [entry.to_json() for entry in self.entries],
             }
         return {
             "task_id": self.task_id,
@@ -65,6 +75,7 @@ class Certificate:
             "within_target": self.within_target,
             "assumptions": list(self.assumptions),
             "warnings": list(self.warnings),
+            **rounds,
         }
 
 

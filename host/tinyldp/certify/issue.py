@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from tinyldp.certify import jittersort, oracles, ranswitch, staswitch, statements
+from tinyldp.certify import jittersort, oracles, ranswitch, rounds, staswitch, statements
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
-from tinyldp.certify.paper import Claim, ranswitch_claim
+from tinyldp.certify.paper import Claim, ranswitch_claim, rounds_claim
 from tinyldp.errors import UserError
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
+_METHODS = {number: name for name, number in METHODS.items()}
 # The curve: from 0 to twice the certified epsilon.
 _POINTS = 4
 
@@ -26,10 +27,13 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
     point: the epsilon at which delta is certified, in place of the one that follows.
 
     A stream's certified point is at the Task's epsilon, or where it names none, where
-    delta falls no further; an oracle's epsilon is what one report loses, with delta 0.
+    delta falls no further; an oracle's epsilon is what one report loses, with delta 0,
+    that of rounds is what any w steps lose.
     Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
     without an epsilon.
     """
+    if task.method is not None:
+        return _certify_rounds(task, point)
     certified = _certify_stream if task.mechanism <= JITTERSORT else _certify_oracle
     return certified(task, point)
 
@@ -136,6 +140,54 @@ def _certify_oracle(task: Task, point: Fraction | None) -> Certificate:
             *((statements.HASH_KEYS,) if olh else ()),
         ),
         warnings=_warnings(task, None, epsilon, delta, within),
+    )
+
+
+def _certify_rounds(task: Task, point: Fraction | None) -> Certificate:
+    assert task.method is not None
+    assert task.w is not None
+    assert task.epsilon is not None
+    checked = rounds.entries(task)
+    loss = rounds.window_loss(task, checked)
+    within = all(entry.holds for entry in checked)
+    epsilon = loss if point is None else point
+    delta = rounds.delta(loss, epsilon)
+    warnings = _warnings(task, None, epsilon, delta, within)
+    losing = [i for i, entry in enumerate(checked) if not entry.holds]
+    if losing:
+        entry = checked[losing[0]]
+        warnings += (
+            f"{len(losing)} of {len(checked)} entries lose more than the ledger charges for them,"
+            f" the first of them entry {losing[0]}: up to epsilon {digits_up(entry.loss)} for a"
+            f" spend of {entry.spend}/65536.",
+        )
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=_METHODS[task.method],
+        relation=statements.rounds_relation(task.w),
+        definition=statements.ROUNDS_DEFINITION,
+        epsilon=epsilon,
+        delta=delta,
+        curve=_curve(lambda point: rounds.delta(loss, point), epsilon),
+        method=statements.ROUNDS_METHOD,
+        paper=rounds_claim(task, within),
+        w=task.w,
+        per_window=loss,
+        lifetime=statements.rounds_lifetime(task.w, 2 * task.spends[0] > task.epsilon),
+        target_epsilon=_scaled(task.epsilon, EPSILON_UNIT),
+        target_delta=None,
+        within_target=within,
+        assumptions=(
+            statements.HOSTILE_SERVER,
+            statements.LEDGER,
+            statements.OWN_STEPS,
+            statements.ONE_LEDGER,
+            statements.ENTROPY,
+            *((statements.HASH_KEYS,) if task.mechanism == OLH else ()),
+        ),
+        warnings=warnings,
+        oracle=_NAMES[task.mechanism],
+        entries=checked,
     )
 
 

@@ -9,6 +9,8 @@ outputs; that holds for every mechanism once each output alone is improbable, an
 does not survive post-processing. By sets of outputs the claim fails for every
 k >= 3. Its theorem for StaSwitch has the same definition and rests on averages over
 a long stream; no figure of it is evaluated here.
+
+LDP-IDS claims w-event epsilon-LDP for its methods, which is true of what they are here.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 
 from tinyldp.certify import ranswitch
 from tinyldp.certify.bounds import float_up, log_upper
-from tinyldp_protocol.task import SCALE
+from tinyldp.study import EPSILON_UNIT, METHOD_TITLES
+from tinyldp_protocol.task import LBD, LPA, LPD, SCALE, Task
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,45 @@ class Claim:
             "holds": self.holds,
             "counterexample": self.counterexample and self.counterexample.to_json(),
         }
+
+
+@dataclass(frozen=True)
+class WindowClaim:
+    """LDP-IDS's figure for any w steps, and whether it is true of this Task.
+
+    statement: what the paper says, and where its text can't be meant.
+    """
+
+    epsilon: Fraction
+    holds: bool
+    statement: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epsilon": float_up(self.epsilon),
+            "delta": 0.0,
+            "holds": self.holds,
+            "counterexample": None,
+            "statement": self.statement,
+        }
+
+
+def rounds_claim(task: Task, holds: bool) -> WindowClaim:
+    """LDP-IDS: its methods are w-event epsilon-private; its server is trusted to keep to them."""
+    assert task.epsilon is not None
+    title = METHOD_TITLES[task.method or 0]
+    text = f"LDP-IDS claims w-event epsilon-LDP for {title}, with a server that keeps to it."
+    if task.method == LBD:
+        text += (
+            " As printed, each step's dissimilarity gets 2 epsilon/w, and a window could spend up"
+            " to 2.5 epsilon: a misprint for epsilon/(2w), which this Task has."
+        )
+    elif task.method in (LPD, LPA):
+        text += (
+            " It needs the users of step t-w+1 to be asked again only after step t; one step"
+            " earlier, and w steps could lose 2 epsilon. Here the device refuses that."
+        )
+    return WindowClaim(Fraction(task.epsilon, EPSILON_UNIT), holds, text)
 
 
 def ranswitch_claim(window: int, k: int, threshold: int) -> Claim | None:

@@ -13,6 +13,11 @@ OLH_DEFINITION = (
     "For every hash key and every set O of reports with it,"
     " Pr[A(x) in O] <= e^epsilon Pr[A(x') in O] + delta."
 )
+ROUNDS_DEFINITION = (
+    "For every set O of what the device answers and refuses,"
+    " Pr[A(S) in O] <= e^epsilon Pr[A(S') in O] + delta, whatever is asked, in any order, also"
+    " when it depends on earlier answers."
+)
 ORACLE_RELATION = "Any two values x and x' of one step."
 
 RANSWITCH_METHOD = "Closed form, proved and tight, from the Task's integers."
@@ -35,6 +40,12 @@ STREAM_LIFETIME = (
     " readings: stream mechanisms do not compose with others."
 )
 
+ROUNDS_METHOD = (
+    "Transition probabilities of each entry, exact and tight, from the Task's integers, against"
+    " the spend that the device's ledger charges for it; losses of answers add up, and the"
+    " ledger lets the spends of no window of steps exceed epsilon."
+)
+
 ENTROPY = (
     "The device's random words are uniform, independent and secret: who can predict or repeat"
     " them (weak entropy, a test source, a rolled-back device) sees through all of the noise."
@@ -42,6 +53,25 @@ ENTROPY = (
 SERVER = (
     "The server need not be honest: the device runs the Task that it was provisioned with, and"
     " nothing that a server sends changes what is drawn or released."
+)
+HOSTILE_SERVER = (
+    "The server need not be honest: whatever it asks, repeats, reorders or renumbers, in either"
+    " phase and under any Task, the device's own ledger refuses what would take a window beyond"
+    " epsilon. A refusal costs nothing and depends on no value."
+)
+LEDGER = (
+    "The ledger's storage: what was spent is written before anything is drawn, a spend without"
+    " an answer is never drawn again, and lost or damaged storage counts as a window spent."
+    " A rollback of the whole storage to an older state is outside the guarantee: who can do"
+    " that gets the spends since then once more (and can read the sensor)."
+)
+OWN_STEPS = (
+    "Steps are the device's own, as far as it can vouch for them, whatever numbers the server"
+    " gives them; a value is what the device read in one step."
+)
+ONE_LEDGER = (
+    "Every Task with rounds on this device is charged to the same ledger. Stream mechanisms, and"
+    " oracles that release at every step, are not: they do not compose with rounds."
 )
 ORDER_ONLY = (
     "What is hidden is the order, not the values: everyone sees exactly which values occurred,"
@@ -83,6 +113,21 @@ def flush(mechanism: str) -> str:
             f" {staswitch.COMPARED_K}), but is not proved."
         )
     return "At a segment's end a switch past the end is drawn again, which keeps the guarantee."
+
+
+def rounds_relation(w: int) -> str:
+    steps = "one step" if w == 1 else f"{w} consecutive steps"
+    return f"Two series S and S' of one device that differ in any values of {steps} (w-event)."
+
+
+def rounds_lifetime(w: int, once: bool) -> str:
+    text = (
+        f"epsilon bounds any {w} consecutive steps, and only these: every {w} steps may lose as"
+        " much again, without end, so over a lifetime there is no bound."
+    )
+    if not once:
+        return text
+    return f"A device answers at most once in any {w} steps. {text}"
 
 
 def oracle_lifetime(w: int | None) -> str:

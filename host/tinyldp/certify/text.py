@@ -7,7 +7,8 @@ import textwrap
 from tinyldp import figures
 from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
-from tinyldp.certify.paper import Claim
+from tinyldp.certify.paper import Claim, WindowClaim
+from tinyldp.certify.rounds import Entry
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT
 
 _WIDTH = 88
@@ -18,7 +19,7 @@ def text_certificate(certificate: Certificate) -> str:
     """Figures first, each rounded up; then what they mean and where they end."""
     c = certificate
     lines = [
-        f"Task {c.task_id}, {c.mechanism}",
+        f"Task {c.task_id}, {c.mechanism}" + (f" over {c.oracle}" if c.oracle else ""),
         "",
         _line("epsilon", digits_up(c.epsilon)),
         _line("delta", digits_up(c.delta)),
@@ -26,6 +27,8 @@ def text_certificate(certificate: Certificate) -> str:
     if c.per_window is not None:
         lines.append(_line(f"in {c.w} steps", f"epsilon {digits_up(c.per_window)}"))
     lines.append(_line("target", _target(c)))
+    if c.entries:
+        lines.append(_line("entries", _entries(c.entries)))
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
@@ -67,7 +70,21 @@ def _target(c: Certificate) -> str:
     return f"{', '.join(stated)}: {'met' if c.within_target else 'EXCEEDED'}"
 
 
-def _paper(claim: Claim) -> str:
+def _entries(entries: tuple[Entry, ...]) -> str:
+    shown = [
+        f"{digits_up(entry.loss)} (charged {float(entry.charged):.6g})"
+        for entry in (entries[0], entries[-1])
+    ]
+    count, losing = len(entries), sum(not entry.holds for entry in entries)
+    verdict = f"{losing} OF {count} MORE THAN THEIR SPEND" if losing else "none more than its spend"
+    if count == 1:
+        return f"the only one loses {shown[0]}: {verdict}"
+    return f"{count}, which lose from {shown[0]} to {shown[1]}: {verdict}"
+
+
+def _paper(claim: Claim | WindowClaim) -> str:
+    if isinstance(claim, WindowClaim):
+        return claim.statement if claim.holds else f"{claim.statement} It does not hold here."
     epsilon = f"epsilon {float(claim.epsilon):.6g}" if claim.epsilon else "any epsilon above 0"
     text = f"claims {epsilon}, delta {float(claim.delta):.6g}: "
     example = claim.counterexample
