@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tinyldp.collect.conversation import Conversation
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
 from tinyldp.collect.store import Store
@@ -29,7 +30,10 @@ _NEWS = 100
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgress:
-    """One boot that this run has heard of; pseudonym in hexadecimal."""
+    """One boot that this run has heard of; pseudonym in hexadecimal.
+
+    received: frames, or in rounds answers that were counted.
+    """
 
     pseudonym: str
     link: str
@@ -43,12 +47,14 @@ class Snapshot:
     """How the collecting stands.
 
     rejected: messages refused in this run; news: what befell the links, and
-    alarms, since the last snapshot, in sentences.
+    alarms, since the last snapshot, in sentences. step: t of the rounds, None before the
+    first and for a Task without.
     """
 
     devices: list[DeviceProgress]
     rejected: int
     news: list[str]
+    step: int | None = None
 
 
 class Collector:
@@ -68,7 +74,10 @@ class Collector:
     ) -> None:
         self._task = task
         self._store = store
-        self._intake = Intake(task, store)
+        self._rounds: Conversation | None = None
+        if task.method is not None:
+            self._rounds = Conversation(task, store.next_step(task.id.hex()))
+        self._intake = Intake(task, store, self._rounds)
         self._inbound: Inbound = queue.Queue(_QUEUE)
         # Links' threads put sentences in, snapshots take them out.
         self._news: deque[str] = deque(maxlen=_NEWS)
@@ -116,11 +125,22 @@ class Collector:
         while not stopped:
             # Once more after stop(), for what is already here.
             stopped = stop()
-            self._gather(0 if stopped else _IDLE)
+            self._gather(0 if stopped else self._idle())
+            if self._rounds is not None and not stopped:
+                self._ask(self._rounds)
             self._commit()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())
                 shown = time.monotonic()
+
+    def _idle(self) -> float:
+        """Seconds that may be waited for messages: queries have their time."""
+        return _IDLE if self._rounds is None else min(_IDLE, self._rounds.wait(_clock()) / 1000)
+
+    def _ask(self, rounds: Conversation) -> None:
+        for link, message in rounds.poll(_clock()):
+            if self._lines[link.name].ask(link, message):
+                rounds.asked(link, _clock())
 
     def _gather(self, idle: float) -> None:
         """Take what the lines bring, until a batch is full or has waited long enough."""
@@ -139,11 +159,11 @@ class Collector:
             for name, n in arrived.rejected.items():
                 if n:
                     self._intake.reject(line.name, name, n)
-            self._intake.feed(arrived.link, arrived.messages, _now())
+            self._intake.feed(arrived.link, arrived.messages, _now(), _clock())
 
     def _commit(self) -> None:
         if self._intake.waiting():
-            batch = self._intake.batch(_now(), time.monotonic_ns() // 1_000_000)
+            batch = self._intake.batch(_now(), int(_clock()))
             outcome = self._store.commit(batch)
             acks = self._intake.committed(outcome)
             self._rejected += (batch.rejections + outcome.rejections).total()
@@ -165,14 +185,20 @@ class Collector:
             DeviceProgress(
                 boot.device.pseudonym.hex(),
                 boot.link.name,
-                boot.received,
+                boot.received + boot.answers,
                 boot.lost,
                 boot.state().over(self._task.batch),
             )
             for boot in self._intake.boots()
         ]
-        return Snapshot(devices, self._rejected, news)
+        step = None if self._rounds is None else self._rounds.t
+        return Snapshot(devices, self._rejected, news, step)
 
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _clock() -> float:
+    """ms that never go back."""
+    return time.monotonic() * 1000

@@ -13,6 +13,8 @@ Names of what is not taken, besides those of tinyldp_protocol.messages.check:
     unknown task   its hello named another Task
     topic          its hello named another Task or pseudonym than its topic
     not for a host a message that only hosts send
+    other kind     a release under a Task of rounds, or what belongs to rounds under another
+    (of answers and refusals, those that conversation names)
 
 Alarms:
 
@@ -20,16 +22,18 @@ Alarms:
     two devices with one pseudonym
                    an older boot goes on after a newer one, or one pseudonym is
                    alive on two links
-    conflict       (named by the store) one frame with two different contents
+    conflict       (named by the store) one frame with two different contents, or
+                   two different answers to one question
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
-from tinyldp.collect.decoding import Decoding, Hello, Rejected, Status
-from tinyldp.collect.records import Batch, BootState, Known, Outcome, frames_made
+from tinyldp.collect.conversation import CONFLICT, COUNTED, DUPLICATE, Conversation
+from tinyldp.collect.decoding import Answer, Decoding, Hello, Refusal, Rejected, Release, Status
+from tinyldp.collect.records import Batch, BootState, Known, Link, Outcome, frames_made
 from tinyldp_protocol.messages import COUNTER_MAX, RUNNING, put_ack
 from tinyldp_protocol.task import Task
 
@@ -38,19 +42,12 @@ MOST_BOOTS = 8
 MOST_LINKS = 1 << 16
 
 
-class Link(NamedTuple):
-    """A way to one device; on MQTT the topic says which Task and pseudonym."""
-
-    name: str
-    task: bytes | None = None
-    pseudonym: bytes | None = None
-
-
 @dataclass(eq=False)
 class Device:
-    """All boots of one pseudonym. newest: the store's id of its newest boot."""
+    """All boots of one pseudonym. first, newest: the store's ids of two of its boots."""
 
     pseudonym: bytes
+    first: int
     newest: int = 0
     heard: dict[Link, int] = field(default_factory=dict)
 
@@ -60,7 +57,7 @@ class Boot:
     """One boot of a device, as far as this run knows it.
 
     wanted: the first sequence number that is neither held nor lost;
-    above: those beyond it that are held.
+    above: those beyond it that are held. answers: those that were counted.
     """
 
     id: int
@@ -70,6 +67,7 @@ class Boot:
     wanted: int
     above: set[int]
     received: int
+    answers: int
     duplicates: int
     health: int | None
     drops: int | None
@@ -80,7 +78,7 @@ class Boot:
     def lost(self) -> int:
         return self.wanted - self.received + len(self.above)
 
-    def missing(self, batch: int) -> int:
+    def missing(self, batch: int | None) -> int:
         """Frames that were made, are not here, and are not known to be lost."""
         made = max(self.above, default=self.wanted - 1) + 1
         if self.count is not None:
@@ -126,20 +124,30 @@ class Memory(Protocol):
 
 
 class Intake:
-    """memory: the store, asked once for each boot that says hello."""
+    """memory: the store, asked once for each boot that says hello.
 
-    def __init__(self, task: Task, memory: Memory) -> None:
+    rounds: the conversation of a Task with a method, which takes answers and refusals.
+    Only hello is acknowledged then: on a serial line whatever else comes is credit for a
+    query.
+    """
+
+    def __init__(self, task: Task, memory: Memory, rounds: Conversation | None = None) -> None:
+        if (task.method is None) != (rounds is None):
+            raise ValueError("a Task with a method, and no other, is collected in rounds")
         self._task = task
         self._memory = memory
-        self._decoding = Decoding(task.batch * task.width)
+        self._rounds = rounds
+        self._decoding = Decoding(task.payload)
         self._alive = 2 * task.beacon * task.tick
         # None: a boot that was refused, and is not asked again.
         self._links: dict[Link, dict[bytes, Boot | None]] = {}
         self._boots: WeakValueDictionary[tuple[bytes, bytes], Boot] = WeakValueDictionary()
         self._devices: WeakValueDictionary[bytes, Device] = WeakValueDictionary()
         self._batch = Batch(0)
+        self._clock = 0.0
         # Since the last commit: whom to answer, and whose state has changed.
         self._heard: dict[tuple[Link, bytes], Boot | None] = {}
+        self._hellos: set[tuple[Link, bytes]] = set()
         self._touched: dict[int, Boot] = {}
 
     def boots(self) -> list[Boot]:
@@ -153,12 +161,18 @@ class Intake:
     def waiting(self) -> int:
         """How much waits for the next batch, in rows to be written."""
         batch = self._batch
-        return len(batch.frames) + len(batch.doubtful) + len(self._heard) + len(batch.rejections)
+        rows = len(batch.frames) + len(batch.doubtful) + len(self._heard) + len(batch.rejections)
+        return rows if self._rounds is None else rows + len(self._rounds.news)
 
-    def feed(self, link: Link, messages: Iterable[bytes], now: int) -> None:
-        """Take in the messages of one link. now: ms since 1970."""
+    def feed(self, link: Link, messages: Iterable[bytes], now: int, clock: float = 0.0) -> None:
+        """Take in the messages of one link. now: ms since 1970; clock: ms that never go back."""
+        self._clock = clock
         release = self._decoding.release
         outbox = self._task.outbox
+        if outbox is None:
+            for message in messages:
+                self._rare(link, message, now)
+            return
         frames = self._batch.frames
         boots = self._links.get(link, {})
         current = None
@@ -200,6 +214,14 @@ class Intake:
         batch = self._batch
         batch.at = now
         batch.boots = [boot.state() for boot in self._touched.values()]
+        if self._rounds is not None:
+            news = self._rounds.drain()
+            batch.task = self._task.id.hex()
+            batch.questions = news.questions
+            batch.decisions = [row._replace(at=now) for row in news.decisions]
+            batch.answers = news.answers
+            batch.refusals = news.refusals
+            batch.asked = news.asked
         self._batch = Batch(now)
         return batch
 
@@ -211,9 +233,12 @@ class Intake:
             self._touched[boot_id].duplicates += n
         acks = []
         for (link, nonce), boot in self._heard.items():
+            if self._rounds is not None and boot is not None and (link, nonce) not in self._hellos:
+                continue
             wanted = 0 if boot is None else min(boot.wanted, COUNTER_MAX)
             acks.append((link, _ack(nonce, wanted, boot is None)))
         self._heard = {}
+        self._hellos = set()
         self._touched = {}
         return acks
 
@@ -242,6 +267,8 @@ class Intake:
     def _hear(self, link: Link, nonce: bytes, boot: Boot) -> None:
         self._heard[link, nonce] = boot
         self._touched[boot.id] = boot
+        if self._rounds is not None:
+            self._rounds.heard(boot.device.first, self._clock)
 
     def _rare(self, link: Link, message: bytes, now: int) -> None:
         try:
@@ -253,6 +280,10 @@ class Intake:
             self._hello(link, decoded, now)
         elif isinstance(decoded, Status):
             self._status(link, decoded, now)
+        elif isinstance(decoded, Answer | Refusal) and self._rounds is not None:
+            self._spoken(self._rounds, link, decoded, now)
+        elif isinstance(decoded, Release | Answer | Refusal):
+            self.reject(link.name, "other kind")
         else:
             self.reject(link.name, "not for a host")
 
@@ -270,6 +301,9 @@ class Intake:
             boot = self._recalled(hello, link, now)
         self._remember(link, nonce, boot)
         self._hear(link, nonce, boot)
+        self._hellos.add((link, nonce))
+        if self._rounds is not None:
+            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock)
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
@@ -286,11 +320,37 @@ class Intake:
         boot.count = max(boot.count or 0, status.count)
         boot.give_up(status.lowest)
 
+    def _spoken(
+        self, rounds: Conversation, link: Link, message: Answer | Refusal, now: int
+    ) -> None:
+        """An answer, or a refusal to give one."""
+        boot = self._known(link, self._links.get(link, {}), message.nonce, now)
+        if boot is None:
+            return
+        device = boot.device
+        if boot.id < device.newest:
+            self._alarm_clone(device, "an older boot goes on after a newer one")
+        if isinstance(message, Refusal):
+            name = rounds.refusal(device.first, message.t, message.phase, message.reason)
+        else:
+            _, t, phase, entry, report = message
+            name = rounds.answer(device.first, boot.id, t, phase, entry, report, now)
+            boot.answers += name == COUNTED
+        if name == DUPLICATE:
+            boot.duplicates += 1
+            self._batch.repeated[boot.id] += 1
+        elif name != COUNTED:
+            self.reject(link.name, name)
+        if name == CONFLICT:
+            who = device.pseudonym.hex()
+            detail = f"device {who}: step {message.t} was answered with two contents"
+            self._alarm("conflict", f"device {who}", detail)
+
     def _recalled(self, hello: Hello, link: Link, now: int) -> Boot:
         known = self._memory.recall(hello, link.name, now)
         device = self._devices.get(hello.pseudonym)
         if device is None:
-            device = Device(hello.pseudonym)
+            device = Device(hello.pseudonym, known.first)
             self._devices[hello.pseudonym] = device
         device.newest = max(device.newest, known.newest)
         if known.same_nonce:
@@ -305,6 +365,7 @@ class Intake:
             known.wanted,
             set(known.above),
             known.received,
+            known.answers,
             known.duplicates,
             known.health,
             known.drops,

@@ -21,7 +21,7 @@ import serial
 from paho.mqtt.enums import CallbackAPIVersion
 
 from tinyldp.collect.deframing import Deframer, framed
-from tinyldp.collect.intake import Link
+from tinyldp.collect.records import Link
 from tinyldp.errors import UserError
 from tinyldp.study import broker_address
 from tinyldp_protocol.framing import MAX_MESSAGE
@@ -63,6 +63,10 @@ class Line(Protocol):
         """Let a message leave; it is lost rather than waited for."""
         ...
 
+    def ask(self, link: Link, message: bytes) -> bool:
+        """Let a query leave; False when it may not leave now."""
+        ...
+
     def committed(self) -> None:
         """All that was taken is stored."""
         ...
@@ -75,7 +79,11 @@ Report = Callable[[str], None]
 
 
 class SerialLine:
-    """One serial port, opened for this process alone; a vanished one is tried again."""
+    """One serial port, opened for this process alone; a vanished one is tried again.
+
+    A query leaves only if a frame has come since the last frame left: a board's receive
+    ring, which may hold no more than one query and one ack, has been read then.
+    """
 
     def __init__(self, path: str, inbound: Inbound, report: Report) -> None:
         self.name = path
@@ -85,6 +93,7 @@ class SerialLine:
         self._deframer = Deframer()
         self._refused = dict(self._deframer.rejected)
         self._outgoing: queue.Queue[bytes] = queue.Queue(_OUTGOING)
+        self._credit = False
         self._port: serial.Serial | None = None
         self._stopping = threading.Event()
         self._threads = [
@@ -104,12 +113,14 @@ class SerialLine:
 
     def take(self, item: bytes) -> Arrived:
         messages = self._deframer.feed(item)
+        self._credit = self._credit or bool(messages)
         counts = self._deframer.rejected
         refused = {name: n - self._refused[name] for name, n in counts.items()}
         self._refused = dict(counts)
         return Arrived(self._link, messages, refused)
 
     def send(self, link: Link, message: bytes) -> None:
+        self._credit = False
         # When the queue is full, the device does not read: the newest ack says all.
         while True:
             try:
@@ -118,6 +129,12 @@ class SerialLine:
             except queue.Full:
                 with contextlib.suppress(queue.Empty):
                     self._outgoing.get_nowait()
+
+    def ask(self, link: Link, message: bytes) -> bool:
+        if not self._credit:
+            return False
+        self.send(link, message)
+        return True
 
     def committed(self) -> None:
         pass
@@ -243,8 +260,15 @@ class MqttLine:
 
     def send(self, link: Link, message: bytes) -> None:
         if link.pseudonym is not None:
-            topic = f"tinyldp/1/{self._task.hex()}/{link.pseudonym.hex()}/down"
-            self._client.publish(topic, message, qos=1)
+            self._client.publish(self._down(link.pseudonym), message, qos=1)
+
+    def ask(self, link: Link, message: bytes) -> bool:
+        # QoS 0: a broker must not keep a query for a device that is away, and would spend
+        # on it when nobody waits for the answer any more. Unanswered ones are repeated.
+        topic = f"tinyldp/1/{self._task.hex()}/all"
+        if link.pseudonym is not None:
+            topic = self._down(link.pseudonym)
+        return self._client.publish(topic, message, qos=0).rc == mqtt.MQTT_ERR_SUCCESS
 
     def committed(self) -> None:
         taken, self._taken = self._taken, []
@@ -257,6 +281,9 @@ class MqttLine:
         self._stopping.set()
         self._client.disconnect()
         self._client.loop_stop()
+
+    def _down(self, pseudonym: bytes) -> str:
+        return f"tinyldp/1/{self._task.hex()}/{pseudonym.hex()}/down"
 
     def _unreachable(self, why: str) -> UserError:
         return UserError(f"The MQTT broker {self._broker} can't be reached: {why}.")

@@ -7,14 +7,75 @@ from typing import NamedTuple
 from tinyldp_protocol.messages import RUNNING
 
 
-def frames_made(count: int, batch: int, health: int) -> int:
-    """Frames finished after `count` values: the last may be partly padding."""
+def frames_made(count: int, batch: int | None, health: int) -> int:
+    """Frames finished after `count` values: the last may be partly padding; in rounds none."""
+    if batch is None:
+        return 0
     return count // batch if health == RUNNING else -(-count // batch)
 
 
 # A row of `frames`: boot, sequence, host's time in ms since 1970, values.
 # A plain tuple, because millions are made.
 Frame = tuple[int, int, int, bytes]
+
+
+class Link(NamedTuple):
+    """A way to one device; on MQTT the topic says which Task and pseudonym.
+
+    Without a pseudonym, but with a Task, it is the topic that all of its devices hear.
+    """
+
+    name: str
+    task: bytes | None = None
+    pseudonym: bytes | None = None
+
+
+# A row of `answers`: device (the first boot of its pseudonym), t, phase, boot, time, report.
+AnswerRow = tuple[int, int, int, int, int, bytes]
+
+
+class Question(NamedTuple):
+    """What was asked in one phase of step t, and how it ended.
+
+    meant: known devices that it meant; answered: those whose answers were counted.
+    """
+
+    t: int
+    phase: int
+    entry: int
+    meant: int
+    answered: int
+
+
+class DecisionRow(NamedTuple):
+    """What was decided in step t, and why: see coordinate.Decision.
+
+    units: ledger units that a publication cost each who was asked for it; n: answers to
+    it; users: devices known; release: one float for each value, raw.
+    """
+
+    t: int
+    at: int
+    published: bool
+    outcome: str
+    dis: float | None
+    err: float | None
+    units: int
+    n: int
+    users: int
+    release: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What rounds came to with one device: questions that meant it, answers counted,
+    refusals by reason (messages.LATE to LOST)."""
+
+    device: int
+    pseudonym: str
+    asked: int
+    answers: int
+    refusals: dict[int, int]
 
 
 class BootState(NamedTuple):
@@ -31,8 +92,8 @@ class BootState(NamedTuple):
     lowest: int | None
     released: int | None
 
-    def over(self, batch: int) -> bool:
-        """Whether the device has ended and all of its frames are here or lost."""
+    def over(self, batch: int | None) -> bool:
+        """Whether the device has ended and all of its frames, if any, are here or lost."""
         if not self.health or self.released is None:
             return False
         return self.wanted >= frames_made(self.released, batch, self.health)
@@ -44,11 +105,21 @@ class Batch:
 
     frames: rows that should be new; doubtful: rows that may be there already;
     rejections: counts to add, by (link, name); alarms: detail by (name, subject).
+    Of rounds, under `task` (hexadecimal): questions that were closed, decisions, answers
+    that were counted; refusals to add, by (device, reason), questions, by device, and
+    answers that came again, by boot.
     """
 
     at: int
     frames: list[Frame] = field(default_factory=list)
     doubtful: list[Frame] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    decisions: list[DecisionRow] = field(default_factory=list)
+    answers: list[AnswerRow] = field(default_factory=list)
+    refusals: Counter[tuple[int, int]] = field(default_factory=Counter)
+    asked: Counter[int] = field(default_factory=Counter)
+    repeated: Counter[int] = field(default_factory=Counter)
+    task: str = ""
     boots: list[BootState] = field(default_factory=list)
     rejections: Counter[tuple[str, str]] = field(default_factory=Counter)
     alarms: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -77,14 +148,17 @@ class Outcome:
 class Known:
     """What the store knows of a boot when its hello comes.
 
-    above: sequence numbers held at or beyond wanted; newest: id of the newest
-    boot of the same pseudonym; same_nonce: other pseudonyms with this nonce.
+    above: sequence numbers held at or beyond wanted; answers: those counted in rounds;
+    first, newest: ids of the first and the newest boot of the same pseudonym;
+    same_nonce: other pseudonyms with this nonce.
     """
 
     id: int
+    first: int
     wanted: int
     above: frozenset[int]
     received: int
+    answers: int
     duplicates: int
     health: int | None
     drops: int | None
@@ -99,7 +173,8 @@ class Stream:
     """One boot of one device; pseudonym, nonce and task_id in hexadecimal.
 
     received, lost, duplicates, missing: frames; missing ones were made, are not
-    here, and are not known to be lost. count: values released, by its last
+    here, and are not known to be lost. In rounds received are answers that were
+    counted, duplicates those that came again, and none is lost. count: values released, by its last
     status. health, count, drops and lowest are None before the first status.
     """
 

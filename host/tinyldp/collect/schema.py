@@ -56,6 +56,63 @@ FRAMES = sa.Table(
     sa.Column("values", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
+# Of rounds. `device`: the first of the boots of one pseudonym under one Task.
+QUESTIONS = sa.Table(
+    "questions",
+    METADATA,
+    sa.Column("task", sa.String(16), primary_key=True),
+    sa.Column("t", sa.Integer, primary_key=True),
+    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("entry", sa.Integer, nullable=False),
+    # Known devices that were meant, and those of them whose answers were counted.
+    sa.Column("meant", sa.Integer, nullable=False),
+    sa.Column("answered", sa.Integer, nullable=False),
+)
+ANSWERS = sa.Table(
+    "answers",
+    METADATA,
+    sa.Column("device", sa.Integer, sa.ForeignKey("boots.id"), primary_key=True),
+    sa.Column("t", sa.Integer, primary_key=True),
+    sa.Column("phase", sa.Integer, primary_key=True),
+    sa.Column("boot", sa.Integer, sa.ForeignKey("boots.id"), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("report", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+DECISIONS = sa.Table(
+    "decisions",
+    METADATA,
+    sa.Column("task", sa.String(16), primary_key=True),
+    sa.Column("t", sa.Integer, primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("published", sa.Boolean, nullable=False),
+    sa.Column("outcome", sa.String(20), nullable=False),
+    sa.Column("dis", sa.Float),
+    sa.Column("err", sa.Float),
+    # Ledger units of the publication; 0 when there was none.
+    sa.Column("units", sa.Integer, nullable=False),
+    # Answers to the publication; devices that were known.
+    sa.Column("n", sa.Integer, nullable=False),
+    sa.Column("users", sa.Integer, nullable=False),
+    # One float64, little-endian, for each value.
+    sa.Column("release", sa.LargeBinary, nullable=False),
+)
+REFUSALS = sa.Table(
+    "refusals",
+    METADATA,
+    sa.Column("device", sa.Integer, sa.ForeignKey("boots.id"), primary_key=True),
+    sa.Column("reason", sa.Integer, primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+)
+ASKED = sa.Table(
+    "asked",
+    METADATA,
+    sa.Column("device", sa.Integer, sa.ForeignKey("boots.id"), primary_key=True),
+    # Questions that it was meant by.
+    sa.Column("total", sa.Integer, nullable=False),
+)
+# What an older store lacks: without them it holds no rounds.
+ROUNDS = {table.name for table in (QUESTIONS, ANSWERS, DECISIONS, REFUSALS, ASKED)}
 COUNTERS = sa.Table(
     "counters",
     METADATA,

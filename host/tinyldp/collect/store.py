@@ -14,24 +14,39 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
+from tinyldp.collect import rounds
 from tinyldp.collect.decoding import Hello
-from tinyldp.collect.records import Batch, Frame, Known, Outcome, Stream, frames_made
+from tinyldp.collect.records import (
+    Batch,
+    DecisionRow,
+    Frame,
+    Known,
+    Outcome,
+    Peer,
+    Question,
+    Stream,
+    frames_made,
+)
 from tinyldp.collect.schema import (
     ALARMS,
+    ANSWERS,
     BOOT_STATE,
     BOOTS,
     CERTIFICATES,
     COUNTERS,
     FRAMES,
     METADATA,
+    ROUNDS,
     TASKS,
     UPDATE_BOOT,
     Prepared,
@@ -65,10 +80,13 @@ class Store:
         if "://" not in self.name:
             self._file = _look_at_file(Path(self.name))
         with self._sentences():
-            if not table_names(self._engine) >= set(METADATA.tables):
-                raise UserError(f"{self.name} is no tinyldp store.")
+            there = table_names(self._engine)
+        if not there >= set(METADATA.tables) - ROUNDS:
+            raise UserError(f"{self.name} is no tinyldp store.")
+        self._rounds = there >= ROUNDS
         self._tasks: dict[str, Task] = {}
         self._insert_frame = Prepared(self._engine, FRAMES.insert(), FRAMES.columns.keys())
+        self._insert_answer = Prepared(self._engine, ANSWERS.insert(), ANSWERS.columns.keys())
         self._update_boot = Prepared(self._engine, UPDATE_BOOT, BOOT_STATE)
 
     @classmethod
@@ -136,12 +154,17 @@ class Store:
                 above = sa.select(FRAMES.c.sequence).where(frames, FRAMES.c.sequence >= boot.wanted)
                 received = sa.select(sa.func.count()).select_from(FRAMES).where(frames)
                 newest = sa.select(sa.func.max(c.id)).where(c.pseudonym == pseudonym)
+                same = (c.pseudonym == pseudonym) & (c.task == hello.task.hex())
+                first = connection.scalar(sa.select(sa.func.min(c.id)).where(same)) or boot.id
+                answers = rounds.answers_of(connection, first, boot.id) if self._rounds else 0
                 others = sa.select(c.pseudonym).where(c.nonce == nonce, c.pseudonym != pseudonym)
                 return Known(
                     boot.id,
+                    first,
                     boot.wanted,
                     frozenset(connection.scalars(above)),
                     connection.scalar(received) or 0,
+                    answers,
                     boot.duplicates,
                     boot.health,
                     boot.drops,
@@ -199,8 +222,11 @@ class Store:
                 self._insert_frame.run(connection, sorted(batch.frames))
             for frame in self._sort_out(connection, batch.doubtful, outcome):
                 outcome.late[frame[0]] += 1
-            if outcome.duplicates:
-                _add_duplicates(connection, outcome.duplicates)
+            if batch.task:
+                rounds.write_rounds(connection, self._insert_answer, batch, careful)
+            duplicates = outcome.duplicates + batch.repeated
+            if duplicates:
+                _add_duplicates(connection, duplicates)
             links = {state.boot: state.link for state in batch.boots}
             outcome.rejections.update((links[row[0]], "conflict") for row in outcome.conflicts)
             _add_counts(connection, batch.rejections + outcome.rejections)
@@ -246,9 +272,10 @@ class Store:
             .order_by(c.id)
         )
         with self._sentences(), self._engine.connect() as connection:
-            return [self._stream(row) for row in connection.execute(query)]
+            answers = rounds.answers_by_boot(connection) if self._rounds else Counter[int]()
+            return [self._stream(row, answers[row.id]) for row in connection.execute(query)]
 
-    def _stream(self, row: Any) -> Stream:
+    def _stream(self, row: Any, answers: int) -> Stream:
         made = 0 if row.highest is None else row.highest + 1
         if row.released is not None:
             made = max(made, frames_made(row.released, self.task(row.task).batch, row.health))
@@ -262,7 +289,7 @@ class Store:
             quality=row.quality,
             software=row.software,
             link=row.link,
-            received=received,
+            received=received + answers,
             lost=lost,
             duplicates=row.duplicates,
             missing=max(0, made - received - lost),
@@ -290,16 +317,19 @@ class Store:
                 .order_by(FRAMES.c.sequence)
             ).all()
         task = self.task(row.task)
+        batch = task.batch
+        if batch is None:
+            raise UserError(f"Device {row.pseudonym} gives answers in rounds, and no stream.")
         sequences = np.fromiter((frame[0] for frame in frames), np.int64, len(frames))
-        length = (int(sequences[-1]) + 1) * task.batch if frames else 0
+        length = (int(sequences[-1]) + 1) * batch if frames else 0
         if row.released is not None:
             ended = row.health != RUNNING
             length = row.released if ended else max(length, row.released)
-        if length > MOST_UNSEEN + 4 * len(frames) * task.batch:
+        if length > MOST_UNSEEN + 4 * len(frames) * batch:
             raise UserError(f"Stream {boot} claims {length} values, of which hardly any came.")
-        if any(len(frame[1]) != task.batch * task.width for frame in frames) or length < 0:
+        if any(len(frame[1]) != batch * task.width for frame in frames) or length < 0:
             raise UserError(f"Stream {boot} in {self.name} is damaged.")
-        places = (sequences[:, None] * task.batch + np.arange(task.batch)).ravel()
+        places = (sequences[:, None] * batch + np.arange(batch)).ravel()
         joined = b"".join(frame[1] for frame in frames)
         inside = places < length
         if task.mechanism >= OUE:
@@ -312,6 +342,36 @@ class Store:
         reports[places[inside]] = released[inside]
         present[places[inside]] = True
         return reports, present
+
+    def next_step(self, task_id: str) -> int:
+        """The first step t of this Task's rounds that nothing is known about."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.next_step(connection, task_id) if self._rounds else 0
+
+    def decisions(self, task_id: str) -> list[DecisionRow]:
+        """What this Task's rounds decided, by t."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.decisions(connection, task_id) if self._rounds else []
+
+    def questions(self, task_id: str) -> list[Question]:
+        """What this Task's rounds asked, by t and phase."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.questions(connection, task_id) if self._rounds else []
+
+    def answers(self, task_id: str) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
+        """(t, phase, reports: (n, task.width) bytes) of what was counted, by t and phase."""
+        if not self._rounds:
+            return
+        with self._sentences(), self._engine.connect() as connection:
+            try:
+                yield from rounds.answers(connection, task_id, self.task(task_id).width)
+            except ValueError as error:
+                raise UserError(f"{error} in {self.name} is damaged.") from None
+
+    def peers(self, task_id: str) -> list[Peer]:
+        """What this Task's rounds came to with each device, by its first hello."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.peers(connection, task_id) if self._rounds else []
 
     def rejections(self) -> dict[tuple[str, str], int]:
         """How many messages were refused, by (link, name of the reason)."""

@@ -1,0 +1,406 @@
+"""Rounds: whom to ask what and when, and what to make of answers; without input or output.
+
+A step t takes one tick of the Task. The coordinator says what its one or two phases ask
+for; here that becomes queries to links, repeated until a device has answered or refused
+for good, and answers become the support counts that the coordinator decides on. A phase
+is over when all present devices that it means have spoken, or its share of the tick is
+over. Present are those that were heard lately; while nobody is, no step begins.
+
+    poll(now)      opens and closes phases; the queries that are due
+    asked(...)     one of them has left
+    answer(...), refusal(...)    what came back
+
+Names of answers and refusals that are not counted:
+
+    late answer    its phase is over
+    not asked      nothing was asked in its step and phase, or others were meant
+    other entry    it is of another entry of the Task than was asked for
+    bad report     no device can have sent such a report
+    conflict       the device has answered that, and otherwise
+
+An answer that comes again as it was is a duplicate, and no fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.collect.records import AnswerRow, DecisionRow, Link, Question
+from tinyldp.coordinate import Ask, Circle, Coordinator, entry_task
+from tinyldp.errors import UserError
+from tinyldp.estimate import supports
+from tinyldp_protocol.hashing import GROUPS, group
+from tinyldp_protocol.messages import COUNTER_MAX, EARLY, LATE, put_query
+from tinyldp_protocol.task import GRR, LBA, LBD, LPA, LPD, Task
+
+# Parts of a tick: when the first of two phases ends, when the last one does, and how long
+# a device may take before it is asked again.
+_FIRST = 1 / 2
+_LAST = 15 / 16
+_AGAIN = 1 / 8
+# A device that was not heard for so many beacons, and so many ticks, counts as away.
+_AWAY_BEACONS = 4
+_AWAY_TICKS = 32
+# Closed phases whose answers are remembered, to tell a duplicate from a late one.
+_KEPT = 2
+
+COUNTED = "counted"
+DUPLICATE = "duplicate"
+LATE_ANSWER = "late answer"
+NOT_ASKED = "not asked"
+OTHER_ENTRY = "other entry"
+BAD_REPORT = "bad report"
+CONFLICT = "conflict"
+
+
+@dataclass(eq=False)
+class Peer:
+    """A known device. id: the store's; position: on the circle of groups; link: its last;
+    heard: when it said anything last."""
+
+    id: int
+    position: int
+    link: Link
+    heard: float
+
+
+class Query(NamedTuple):
+    """A message for a link; on MQTT a link without a pseudonym is the whole fleet's."""
+
+    link: Link
+    message: bytes
+
+
+@dataclass(eq=False)
+class _Phase:
+    """What is being asked. waiting: devices that have not spoken yet; ends: ms."""
+
+    ask: Ask
+    oracle: Task
+    ranges: list[tuple[int, int]]
+    messages: list[bytes]
+    ends: float
+    waiting: dict[int, Peer] = field(default_factory=dict)
+    meant: set[int] = field(default_factory=set)
+    answers: dict[int, bytes] = field(default_factory=dict)
+    asked: dict[Link, float] = field(default_factory=dict)
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    late: int = 0
+
+    def means(self, peer: Peer) -> bool:
+        return any((peer.position - start) % GROUPS < size for start, size in self.ranges)
+
+    def message(self, peer: Peer) -> bytes:
+        """The one query that means this device."""
+        for (start, size), message in zip(self.ranges, self.messages, strict=True):
+            if (peer.position - start) % GROUPS < size:
+                return message
+        raise ValueError("the device is not meant")
+
+
+@dataclass
+class News:
+    """What is to be written since the last time."""
+
+    questions: list[Question] = field(default_factory=list)
+    decisions: list[DecisionRow] = field(default_factory=list)
+    answers: list[AnswerRow] = field(default_factory=list)
+    refusals: Counter[tuple[int, int]] = field(default_factory=Counter)
+    asked: Counter[int] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        """About how many rows that is."""
+        return len(self.questions) + len(self.decisions) + len(self.answers) + len(self.refusals)
+
+
+class Conversation:
+    """Rounds of one Task, from step `start` on, once a device is known.
+
+    The first step begins a beacon after the first device was heard: by then all that
+    run have said hello. All times are ms of one clock that never goes back.
+    t: the step that is open, or was last; None before the first.
+    Raises UserError when the Task is none of rounds.
+    """
+
+    def __init__(self, task: Task, start: int = 0) -> None:
+        self._task = task
+        self._coordinator = Coordinator(task, 0, start)
+        self._circle = Circle()
+        self._peers: dict[int, Peer] = {}
+        self._present: list[Peer] = []
+        self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
+        self._two = task.method in (LBD, LBA, LPD, LPA)
+        self._next: float | None = None
+        self._due = 0.0
+        self._phase: _Phase | None = None
+        self._closed: list[_Phase] = []
+        # Answers in this run; how far to jump while devices are ahead of this host.
+        self._heard = False
+        self._jump = 1
+        self._start = start
+        self.t: int | None = None
+        self.news = News()
+
+    @property
+    def users(self) -> int:
+        """How many devices were present at the last step."""
+        return len(self._present)
+
+    def join(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
+        """A device said hello, the first time or again; it is meant from the next phase on.
+
+        device: the store's number for it. By whichever link it was heard last, it is asked.
+        """
+        peer = self._peers.get(device)
+        if peer is not None:
+            peer.link = link
+            peer.heard = now
+            return
+        if not self._peers:
+            self._next = now + self._task.beacon * self._task.tick
+        self._peers[device] = Peer(device, group(self._task.id, pseudonym), link, now)
+
+    def heard(self, device: int, now: float) -> None:
+        """The device said something, whatever it was."""
+        peer = self._peers.get(device)
+        if peer is not None:
+            peer.heard = now
+
+    def poll(self, now: float) -> list[Query]:
+        """What is to leave now. Each link that took it is to be told to asked()."""
+        while self._turn(now):
+            pass
+        return list(self._queries(now))
+
+    def wait(self, now: float) -> float:
+        """ms until poll() has something to do, if nothing comes before."""
+        if self._phase is None:
+            return 1e9 if self._next is None else max(0.0, self._next - now)
+        until = self._phase.ends
+        if self._phase.waiting:
+            until = min(until, now + self._task.tick * _AGAIN)
+        return max(0.0, until - now)
+
+    def asked(self, link: Link, now: float) -> None:
+        """A query that poll() gave has left on this link."""
+        if self._phase is not None:
+            self._phase.asked[link] = now
+
+    def answer(
+        self, device: int, boot: int, t: int, phase: int, entry: int, report: bytes, at: int
+    ) -> str:
+        """Take in an answer: COUNTED, DUPLICATE, or the name of what is wrong with it.
+
+        device: as in join(); boot: that it came from; at: ms since 1970, for the store.
+        """
+        peer = self._peers.get(device)
+        found = self._find(t, phase)
+        if peer is None:
+            return NOT_ASKED
+        if found is None:
+            return LATE_ANSWER if self._over(t, phase) else NOT_ASKED
+        if entry != found.ask.entry:
+            return OTHER_ENTRY
+        before = found.answers.get(device)
+        if before is not None:
+            return DUPLICATE if before == report else CONFLICT
+        if device not in found.meant and not found.means(peer):
+            return NOT_ASKED
+        if found is not self._phase:
+            return LATE_ANSWER
+        try:
+            found.counts += supports(found.oracle, _decoded(found.oracle, report))
+        except UserError:
+            return BAD_REPORT
+        found.answers[device] = report
+        found.waiting.pop(device, None)
+        self._heard = True
+        self.news.answers.append((device, t, phase, boot, at, report))
+        if device not in found.meant:
+            # It joined while this was asked, and heard the broadcast.
+            self._mean(found, peer)
+            found.waiting.pop(device, None)
+        return COUNTED
+
+    def refusal(self, device: int, t: int, phase: int, reason: int) -> str:
+        """Take in a refusal: COUNTED, or the name of what is wrong with it."""
+        if device not in self._peers:
+            return NOT_ASKED
+        found = self._find(t, phase)
+        if found is None:
+            if not self._over(t, phase):
+                return NOT_ASKED
+        elif found is self._phase and device in found.waiting and reason != EARLY:
+            # EARLY passes with the device's next step; nothing else does within this tick.
+            del found.waiting[device]
+            found.late += reason == LATE
+        self.news.refusals[device, reason] += 1
+        return COUNTED
+
+    def drain(self) -> News:
+        """What is to be written; the next time only what came since."""
+        news, self.news = self.news, News()
+        return news
+
+    def _turn(self, now: float) -> bool:
+        """Close or open one phase, if it is time to."""
+        phase = self._phase
+        if phase is not None:
+            if phase.waiting and now < phase.ends:
+                return False
+            self._close(phase)
+            return True
+        if self._next is None or now < self._next:
+            return False
+        self._begin(now)
+        return True
+
+    def _begin(self, now: float) -> None:
+        assert self._next is not None
+        t = self._start if self.t is None else self.t + 1
+        if t > COUNTER_MAX:
+            # The numbers of steps are used up.
+            self._next = None
+            return
+        tick = self._task.tick
+        # A host that was held up asks on from now: steps that nobody took are not made up for.
+        self._due = self._next if now - self._next < tick else now
+        self._next = self._due + tick
+        present = [peer for peer in self._peers.values() if now - peer.heard <= self._away]
+        if present != self._present:
+            self._present = present
+            self._circle.update([peer.position for peer in present])
+            self._coordinator.users = len(present)
+        if not present:
+            return
+        self.t = t
+        self._go_on(self._coordinator.begin())
+
+    def _go_on(self, ask: Ask | None) -> None:
+        """Open the phase, or take the decision of the step."""
+        if ask is None:
+            self._decided()
+            return
+        ranges = [(0, GROUPS)] if ask.users is None else self._circle.take(ask.users)
+        share = _FIRST if self._two and ask.phase == 0 else _LAST
+        phase = _Phase(
+            ask,
+            entry_task(self._task, ask.entry),
+            ranges,
+            [_query(self._task.id, ask, start, size) for start, size in ranges],
+            self._due + share * self._task.tick,
+            counts=np.zeros(self._task.symbols, np.int64),
+        )
+        for peer in self._present:
+            if phase.means(peer):
+                self._mean(phase, peer)
+        self._phase = phase
+
+    def _mean(self, phase: _Phase, peer: Peer) -> None:
+        phase.meant.add(peer.id)
+        phase.waiting[peer.id] = peer
+        self.news.asked[peer.id] += 1
+
+    def _close(self, phase: _Phase) -> None:
+        self._phase = None
+        self._closed = [phase, *self._closed][:_KEPT]
+        ask = phase.ask
+        n = len(phase.answers)
+        self.news.questions.append(Question(ask.t, ask.phase, ask.entry, len(phase.meant), n))
+        self._go_on(self._coordinator.heard(phase.counts, n))
+        if phase.late and not self._heard:
+            self._jump_ahead()
+
+    def _decided(self) -> None:
+        made = self._coordinator.decision
+        assert made is not None
+        row = DecisionRow(
+            t=made.t,
+            at=0,
+            published=made.published,
+            outcome=made.outcome,
+            dis=made.dis,
+            err=made.err,
+            units=made.units,
+            n=made.publication_n,
+            users=made.users,
+            release=tuple(np.asarray(made.release, float).tolist()),
+        )
+        self.news.decisions.append(row)
+
+    def _jump_ahead(self) -> None:
+        """Devices have answered later steps, to a host whose store this one has not.
+
+        Steps are left out, twice as many each time, until one answers; then never again.
+        """
+        assert self.t is not None
+        if self._phase is not None:
+            return
+        self.t = min(self.t + self._jump, COUNTER_MAX)
+        self._jump *= 2
+        self._coordinator = Coordinator(self._task, len(self._present), self.t + 1)
+
+    def _queries(self, now: float) -> Iterator[Query]:
+        phase = self._phase
+        if phase is None:
+            return
+        again = self._task.tick * _AGAIN
+        ports: dict[Link, Peer] = {}
+        fleets: dict[Link, list[Peer]] = {}
+        for peer in phase.waiting.values():
+            link = peer.link
+            if link.task is not None:
+                fleets.setdefault(Link(link.name, link.task), []).append(peer)
+            elif now - phase.asked.get(link, -1e9) >= again:
+                ports[link] = peer
+        for link, peer in ports.items():
+            yield Query(link, phase.message(peer))
+        for fleet, silent in fleets.items():
+            first = fleet not in phase.asked
+            if not first and now - phase.asked[fleet] < again:
+                continue
+            # One message for all, until more of them have spoken than are still silent.
+            if first or 2 * len(silent) > sum(
+                self._peers[device].link.task is not None for device in phase.meant
+            ):
+                for message in phase.messages:
+                    yield Query(fleet, message)
+                continue
+            for peer in silent:
+                if now - phase.asked.get(peer.link, -1e9) >= again:
+                    yield Query(peer.link, phase.message(peer))
+
+    def _find(self, t: int, phase: int) -> _Phase | None:
+        """The phase that is open, or was a short while ago."""
+        for found in (self._phase, *self._closed):
+            if found is not None and found.ask[:2] == (t, phase):
+                return found
+        return None
+
+    def _over(self, t: int, phase: int) -> bool:
+        """Whether this may have been asked, before what is open now."""
+        if self.t is None:
+            return t < self._start
+        open_ = self.t + 1 if self._phase is None else self.t
+        at = 0 if self._phase is None else self._phase.ask.phase
+        return (t, phase) < (open_, at)
+
+
+def _decoded(oracle: Task, report: bytes) -> npt.NDArray[np.integer]:
+    """One report as supports() takes it."""
+    if oracle.mechanism == GRR:
+        return np.frombuffer(report, f"<u{oracle.width}")
+    return np.frombuffer(report, np.uint8).reshape(1, -1)
+
+
+def _query(task: bytes, ask: Ask, start: int, size: int) -> bytes:
+    fields = (task, ask.t, ask.phase, ask.entry, start, size)
+    message = bytearray(put_query(None, 0, *fields))
+    put_query(message, 0, *fields)
+    return bytes(message)

@@ -1,0 +1,178 @@
+"""How questions, answers, refusals and decisions of rounds are kept.
+
+An answer is counted once because (device, t, phase) is its primary key, whichever
+boot of the device it came from. Of two hosts that run rounds of one Task into one
+database, what the first one wrote about a step stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from tinyldp.collect.records import AnswerRow, Batch, DecisionRow, Peer, Question
+from tinyldp.collect.schema import (
+    ANSWERS,
+    ASKED,
+    BOOTS,
+    DECISIONS,
+    QUESTIONS,
+    REFUSALS,
+    Prepared,
+)
+
+_SELECT = 500
+
+
+def write_rounds(
+    connection: sa.Connection, insert_answer: Prepared, batch: Batch, careful: bool
+) -> None:
+    """Write the batch's part of rounds. careful: look first at what is there."""
+    answers = sorted(batch.answers)
+    if careful:
+        held = _held(connection, answers)
+        answers = [row for row in answers if row[:3] not in held]
+    insert_answer.run(connection, answers)
+    for question in sorted(batch.questions):
+        row = {"task": batch.task, **question._asdict()}
+        keys = ("task", "t", "phase")
+        if not careful or not _there(connection, QUESTIONS, row, keys):
+            connection.execute(QUESTIONS.insert(), row)
+    for decision in sorted(batch.decisions):
+        release = np.asarray(decision.release, "<f8").tobytes()
+        row = {"task": batch.task, **decision._asdict(), "release": release}
+        if not careful or not _there(connection, DECISIONS, row, ("task", "t")):
+            connection.execute(DECISIONS.insert(), row)
+    for (device, reason), n in sorted(batch.refusals.items()):
+        _add(connection, REFUSALS, {"device": device, "reason": reason}, n)
+    for device, n in sorted(batch.asked.items()):
+        _add(connection, ASKED, {"device": device}, n)
+
+
+def next_step(connection: sa.Connection, task: str) -> int:
+    """The first t that no question and no decision is about."""
+    last = -1
+    for table in (QUESTIONS, DECISIONS):
+        found = connection.scalar(sa.select(sa.func.max(table.c.t)).where(table.c.task == task))
+        last = max(last, -1 if found is None else found)
+    return last + 1
+
+
+def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
+    """By t."""
+    c = DECISIONS.c
+    columns = [c[name] for name in DecisionRow._fields]
+    query = sa.select(*columns).where(c.task == task).order_by(c.t)
+    return [
+        DecisionRow(*row)._replace(release=tuple(np.frombuffer(row.release, "<f8").tolist()))
+        for row in connection.execute(query)
+    ]
+
+
+def questions(connection: sa.Connection, task: str) -> list[Question]:
+    """By t and phase."""
+    c = QUESTIONS.c
+    columns = [c[name] for name in Question._fields]
+    query = sa.select(*columns).where(c.task == task).order_by(c.t, c.phase)
+    return [Question(*row) for row in connection.execute(query)]
+
+
+def answers(
+    connection: sa.Connection, task: str, width: int
+) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
+    """(t, phase, reports (n, width) uint8), by t and phase; ValueError for a damaged report."""
+    c = ANSWERS.c
+    query = (
+        sa.select(c.t, c.phase, c.report)
+        .join(BOOTS, BOOTS.c.id == c.device)
+        .where(BOOTS.c.task == task)
+        .order_by(c.t, c.phase, c.device)
+    )
+    key: tuple[int, int] | None = None
+    reports: list[bytes] = []
+    for t, phase, report in connection.execute(query.execution_options(yield_per=10_000)):
+        if len(report) != width:
+            raise ValueError(f"an answer of step {t}")
+        if key != (t, phase):
+            if key is not None:
+                yield *key, _matrix(reports, width)
+            key = (t, phase)
+            reports = []
+        reports.append(report)
+    if key is not None:
+        yield *key, _matrix(reports, width)
+
+
+def peers(connection: sa.Connection, task: str) -> list[Peer]:
+    """One for each device that was ever known to rounds of this Task, by its first boot."""
+    first = (
+        sa.select(sa.func.min(BOOTS.c.id).label("device"), BOOTS.c.pseudonym)
+        .where(BOOTS.c.task == task)
+        .group_by(BOOTS.c.pseudonym)
+        .order_by(sa.func.min(BOOTS.c.id))
+    )
+    asked = _totals(connection, sa.select(ASKED.c.device, ASKED.c.total))
+    count = sa.select(ANSWERS.c.device, sa.func.count()).group_by(ANSWERS.c.device)
+    answered = _totals(connection, count)
+    refused: dict[int, dict[int, int]] = {}
+    for device, reason, total in connection.execute(sa.select(REFUSALS)):
+        refused.setdefault(device, {})[reason] = total
+    return [
+        Peer(
+            device, pseudonym, asked[device], answered[device], refused.get(device, {})
+        )
+        for device, pseudonym in connection.execute(first)
+    ]  # fmt: skip
+
+
+def answers_by_boot(connection: sa.Connection) -> Counter[int]:
+    query = sa.select(ANSWERS.c.boot, sa.func.count()).group_by(ANSWERS.c.boot)
+    return _totals(connection, query)
+
+
+def answers_of(connection: sa.Connection, device: int, boot: int) -> int:
+    """How many answers of this boot of the device were counted."""
+    mine = (ANSWERS.c.device == device) & (ANSWERS.c.boot == boot)
+    return connection.scalar(sa.select(sa.func.count()).select_from(ANSWERS).where(mine)) or 0
+
+
+def _totals(connection: sa.Connection, query: Any) -> Counter[int]:
+    return Counter({row[0]: row[1] for row in connection.execute(query)})
+
+
+def _matrix(reports: list[bytes], width: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join(reports), np.uint8).reshape(-1, width)
+
+
+def _held(connection: sa.Connection, rows: list[AnswerRow]) -> set[tuple[int, ...]]:
+    """The keys among these rows' that the database holds."""
+    c = ANSWERS.c
+    held: set[tuple[int, ...]] = set()
+    devices: dict[tuple[int, int], list[int]] = {}
+    for device, t, phase, *_ in rows:
+        devices.setdefault((t, phase), []).append(device)
+    for (t, phase), ids in devices.items():
+        for i in range(0, len(ids), _SELECT):
+            mine = (c.t == t) & (c.phase == phase) & c.device.in_(ids[i : i + _SELECT])
+            held |= {
+                (device, t, phase) for device in connection.scalars(sa.select(c.device).where(mine))
+            }
+    return held
+
+
+def _there(
+    connection: sa.Connection, table: sa.Table, row: dict[str, object], keys: tuple[str, ...]
+) -> bool:
+    same = sa.and_(*(table.c[key] == row[key] for key in keys))
+    return connection.execute(sa.select(table.c[keys[0]]).where(same)).first() is not None
+
+
+def _add(connection: sa.Connection, table: sa.Table, key: dict[str, int], n: int) -> None:
+    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
+    if not connection.execute(table.update().where(same).values(total=table.c.total + n)).rowcount:
+        connection.execute(table.insert(), {**key, "total": n})
