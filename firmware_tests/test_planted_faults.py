@@ -123,7 +123,7 @@ STAYING = (
         "if ahead >= held:\n                ahead = 0\n            break",
     ),
 )
-BIT = "SCALE >> 1 if i == value else self._threshold"
+BIT = "SCALE >> 1 if i == value else self.threshold"
 FAULTS = (
     Fault("ranswitch", "first word unused", "epsilon", FIRST_SWITCH),
     Fault("staswitch", "first word unused", "epsilon", FIRST_SWITCH, soak=True),
@@ -176,14 +176,14 @@ FAULTS = (
         (
             (
                 ORACLES,
-                "lie = self._entropy.word() // self._threshold\n        if lie >= self._lies:",
-                "word = self._entropy.word()\n        lie = word // self._threshold\n"
+                "lie = self._entropy.word() // self.threshold\n        if lie >= self._lies:",
+                "word = self._entropy.word()\n        lie = word // self.threshold\n"
                 "        if lie >= self._lies:",
             ),
             (
                 ORACLES,
                 "if lie >= value:\n            lie += 1\n",
-                "lie = word * (self._lies + 1) // (self._lies * self._threshold)\n",
+                "lie = word * (self._lies + 1) // (self._lies * self.threshold)\n",
             ),
         ),
     ),
@@ -262,10 +262,10 @@ FAULTS = (
             ),
             (
                 ORACLES,
-                "lie = self._entropy.word() // self._threshold\n        if lie >= self._lies:",
+                "lie = self._entropy.word() // self.threshold\n        if lie >= self._lies:",
                 "self._odd ^= 1\n        if self._odd:\n"
                 "            self._word = self._entropy.word()\n"
-                "        lie = self._word // self._threshold\n        if lie >= self._lies:",
+                "        lie = self._word // self.threshold\n        if lie >= self._lies:",
             ),
         ),
         soak=True,

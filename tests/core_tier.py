@@ -30,6 +30,8 @@ SYNTAX: dict[type[ast.AST], str] = {
 # Functions that run for each sample, by module: they must not allocate.
 PER_SAMPLE = {
     "agent.py": ("tick", "_put_wide", "_close"),
+    "rounds.py": ("tick",),
+    "ledger.py": ("step", "_place"),
     "quantize.py": ("symbol",),
     "switch.py": ("step", "flush", "_release"),
     "jittersort.py": ("step", "flush"),

@@ -60,6 +60,7 @@ def test_board_files_are_short_and_complete() -> None:
     for board in set(BOARDS.values()):
         text = (BOARD_FILES / f"{board}.py").read_text()
         assert all(f"\ndef {name}():" in text for name in ("source", "slots", "open_line"))
+        assert "import FileSlot, ledger_slots" in text
         files: dict[str, bytes] = needed(board)
         others = {f"tinyldp_device/boards/{other}.py" for other in set(BOARDS.values()) - {board}}
         assert f"tinyldp_device/boards/{board}.py" in files

@@ -15,29 +15,22 @@ from tinyldp_device.entropy import EntropyError
 from tinyldp_device.mechanism import make_mechanism, step_words
 from tinyldp_device.outbox import Outbox
 from tinyldp_device.quantize import Quantizer
+from tinyldp_device.signals import FAREWELLS, MESSAGES_A_TICK, Signals, framed
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import (
     ACK,
-    ACK_HELLO_AT,
     COUNTER_END,
     COUNTER_MAX,
     ENDED,
     ENTROPY_FAILED,
-    NONCE_AT,
     RUNNING,
     SEQUENCE_AT,
     check,
     get_word,
-    put_hello,
     put_release,
-    put_status,
 )
 from tinyldp_protocol.task import OUE
-
-SOFTWARE = b"\x00\x01\x00"
-_MESSAGES_A_TICK = 4
-_FAREWELLS = 3
 
 
 class Agent:
@@ -54,8 +47,7 @@ class Agent:
         self._task = task
         self._entropy = entropy
         self._link = link
-        self._pseudonym = pseudonym
-        self._nonce = bytes(entropy.nonce[:4])
+        self._signals = Signals(task, entropy, link, pseudonym)
         self._quantizer = Quantizer(task)
         self._mechanism = make_mechanism(task, entropy)
         self._words = step_words(task)
@@ -63,24 +55,15 @@ class Agent:
 
         # Whether a report is bytes, or an integer of two.
         self._wide = task.width > 1 or task.mechanism == OUE
-        self._bytes = task.batch * task.width
-        self._release = self._message(self._put_release)
+        self._release = framed(self._put_release)
         end = len(self._release) - TAIL
-        self._values_at = end - self._bytes
+        self._values_at = end - task.payload
         self._values_end = end
         self._at = self._values_at
         same = HEAD + SEQUENCE_AT
         self._encoder = link.encoder(self._release, same, self._values_at - same)
         self.outbox = Outbox([self._encoder.slot() for _ in range(task.outbox)])
 
-        self._hello_known = False
-        self._hello = self._message(self._put_hello)
-        self._hello_encoder = link.encoder(self._hello, HEAD, 0)
-        self._hello_frame = self._hello_encoder.slot()
-        self._status = self._message(self._put_status)
-        self._status_encoder = link.encoder(self._status, HEAD, 0)
-        self._status_frame = self._status_encoder.slot()
-        self._until_beacon = 0
         self._until_resend = task.resend
         self._farewells = 0
 
@@ -138,7 +121,7 @@ class Agent:
 
     def idle(self):
         """Whether the segment is over, the host has every frame, and was told so thrice."""
-        return self._farewells >= _FAREWELLS
+        return self._farewells >= FAREWELLS
 
     def service(self):
         """Once for each tick: take in what the host says, send what is due."""
@@ -148,17 +131,15 @@ class Agent:
             except EntropyError:
                 self._halt(ENTROPY_FAILED)
         link = self._link
-        for _ in range(_MESSAGES_A_TICK):
+        for _ in range(MESSAGES_A_TICK):
             n = link.receive()
             if not n:
                 break
             self._take(link.inbox, n)
-        self._until_beacon -= 1
-        if self._until_beacon <= 0 and self._beacon():
-            self._until_beacon = self._task.beacon
-            if self.health != RUNNING and self.outbox.lowest == self.outbox.next:
-                self._farewells += 1
         outbox = self.outbox
+        sent = self._signals.send(self.health, outbox.drops, outbox.lowest, self.count)
+        if sent and self.health != RUNNING and outbox.lowest == outbox.next:
+            self._farewells += 1
         if outbox.unsent > outbox.lowest:
             self._until_resend -= 1
             if self._until_resend <= 0:
@@ -177,7 +158,7 @@ class Agent:
                 self._release[i] = 0
             self._close()
         self.health = health
-        self._until_beacon = 0
+        self._signals.until = 0
 
     def _close(self):
         """Finish the frame under construction."""
@@ -185,63 +166,19 @@ class Agent:
         outbox = self.outbox
         self._encoder.frame(outbox.add(), outbox.next - 1)
 
-    def _beacon(self):
-        """Send hello until the host has it, and status; True when both were taken."""
-        link = self._link
-        if not self._hello_known:
-            self._put_hello(self._hello, HEAD)
-            self._hello_encoder.frame(self._hello_frame)
-            if not link.write(self._hello_frame):
-                return False
-        self._put_status(self._status, HEAD)
-        self._status_encoder.frame(self._status_frame)
-        return link.write(self._status_frame)
-
-    def _message(self, put):
-        """A buffer for the messages of one kind, with the first one in it."""
-        message = bytearray(HEAD + put(None, 0) + TAIL)
-        put(message, HEAD)
-        return message
-
     def _put_release(self, buf, pos):
-        return put_release(buf, pos, self._nonce, 0, bytes(self._bytes))
-
-    def _put_hello(self, buf, pos):
-        return put_hello(
-            buf,
-            pos,
-            SOFTWARE,
-            self._task.id,
-            self._pseudonym,
-            self._entropy.nonce,
-            self._entropy.quality,
-            self.outbox.lowest,
-        )
-
-    def _put_status(self, buf, pos):
-        outbox = self.outbox
-        return put_status(
-            buf, pos, self._nonce, self.health, outbox.drops, outbox.lowest, self.count
-        )
+        return put_release(buf, pos, self._signals.nonce, 0, bytes(self._task.payload))
 
     def _take(self, buf, n):
         """Take in one message of n bytes: only an ack of this boot has an effect."""
         try:
-            kind = check(buf, n, self._bytes)
+            kind = check(buf, n, self._task.payload)
         except Malformed:
             kind = None
-        if kind == ACK:
-            for i in range(4):
-                if buf[NONCE_AT + i] != self._nonce[i]:
-                    kind = None
-        if kind != ACK:
+        if kind != ACK or not self._signals.hear(buf):
             if self.rejected < COUNTER_MAX:
                 self.rejected += 1
             return
-        wanted = buf[ACK_HELLO_AT] == 0xF5
-        if wanted and self._hello_known:
-            self._until_beacon = 0
-        self._hello_known = not wanted
         outbox = self.outbox
         lowest = outbox.lowest
         outbox.free(get_word(buf, SEQUENCE_AT))

@@ -5,8 +5,6 @@ from tinyldp_device.entropy import Entropy
 from tinyldp_device.outbox import Outbox
 from tinyldp_protocol.task import Task
 
-SOFTWARE: bytes
-
 @type_check_only
 class FrameEncoder(Protocol):
     def slot(self) -> bytearray: ...

@@ -1,7 +1,9 @@
-"""Who a device is, and how often it has booted: the state of every stream mechanism.
+"""Who a device is, and how often it has booted.
 
 The payload: the pseudonym (8 random bytes, drawn when the device is
-provisioned) and the number of boots (4 bytes, little-endian).
+provisioned) and the number of boots (4 bytes, little-endian). With a ledger
+then follow the cap, in 2^-16 of one epsilon, and the horizon, in steps (4 bytes
+each): what the device may ever spend, and in how many steps.
 """
 
 from tinyldp_protocol.messages import COUNTER_MAX, get_word, set_word
@@ -25,6 +27,27 @@ class Identity:
             state.save(payload)
 
 
-def provision(state, pseudonym):
+class RoundIdentity(Identity):
+    """Of a device that may have a ledger; cap and horizon: None where it has none."""
+
+    def __init__(self, state):
+        Identity.__init__(self, state)
+        payload = state.load()
+        self.cap = None
+        self.horizon = None
+        if len(payload) == 20:
+            self.cap = get_word(payload, 12)
+            self.horizon = get_word(payload, 16)
+
+
+def allowance(cap, horizon):
+    """The end of the payload of a device with a ledger."""
+    words = bytearray(8)
+    set_word(words, 0, cap)
+    set_word(words, 4, horizon)
+    return bytes(words)
+
+
+def provision(state, pseudonym, cap=None, horizon=None):
     """Make the state of a new device: 8 bytes that no other device has, no boot yet."""
-    state.create(pseudonym + bytes(4))
+    state.create(pseudonym + bytes(4) + (b"" if cap is None else allowance(cap, horizon)))

@@ -21,8 +21,14 @@ def make_mechanism(task, entropy):
         from tinyldp_device.jittersort import JitterSort
 
         return JitterSort(task, entropy)
+    return make_oracle(task, entropy)
+
+
+def make_oracle(task, entropy):
+    """A fresh frequency oracle, which draws from entropy.word()."""
     from tinyldp_device.oracles import Grr, Olh, Oue
 
+    mechanism = task.mechanism
     if mechanism == GRR:
         return Grr(task, entropy)
     if mechanism == OUE:

@@ -14,7 +14,8 @@ optimized local hashing. T is the Task's threshold, N = 2^24, u a word.
          up to 256 of them, else 2), little-endian
 
 step(value) gives the report, an integer or the mechanism's own bytearray,
-overwritten each time; flush() gives None. Nothing allocates.
+overwritten each time; flush() gives None. Nothing allocates. `threshold` is T,
+at first the Task's first one; it may be another one of them for each step.
 """
 
 from tinyldp_protocol.hashing import PRIME, multilinear
@@ -26,12 +27,12 @@ class Grr:
 
     def __init__(self, task, entropy):
         self._entropy = entropy
-        self._threshold = task.thresholds[0]
+        self.threshold = task.thresholds[0]
         self._lies = task.symbols - 1
 
     def step(self, value):
         """The symbol that is reported for this one: one word."""
-        lie = self._entropy.word() // self._threshold
+        lie = self._entropy.word() // self.threshold
         if lie >= self._lies:
             return value
         if lie >= value:
@@ -48,7 +49,7 @@ class Oue:
 
     def __init__(self, task, entropy):
         self._entropy = entropy
-        self._threshold = task.thresholds[0]
+        self.threshold = task.thresholds[0]
         self._symbols = task.symbols
         self._report = bytearray(task.width)
 
@@ -59,7 +60,7 @@ class Oue:
         for i in range(self._symbols):
             if not i & 7:
                 report[i >> 3] = 0
-            if entropy.word() < (SCALE >> 1 if i == value else self._threshold):
+            if entropy.word() < (SCALE >> 1 if i == value else self.threshold):
                 report[i >> 3] |= 1 << (i & 7)
         return report
 
@@ -73,7 +74,7 @@ class Olh:
 
     def __init__(self, task, entropy):
         self._entropy = entropy
-        self._threshold = task.thresholds[0]
+        self.threshold = task.thresholds[0]
         self._buckets = task.buckets
         self._key = [0, 0]
         self._limbs = [0]
@@ -93,7 +94,7 @@ class Olh:
             report[2 * i + 1] = word >> 8
         self._limbs[0] = value
         bucket = multilinear(key, self._limbs) % self._buckets
-        lie = self._entropy.word() // self._threshold
+        lie = self._entropy.word() // self.threshold
         if lie < self._buckets - 1:
             bucket = lie + 1 if lie >= bucket else lie
         report[4] = bucket & 255

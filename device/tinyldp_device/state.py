@@ -28,11 +28,11 @@ class State:
         self._slots = (first, second)
         self._generation = 0
 
-    def create(self, payload):
+    def create(self, payload, generation=0):
         """Provision: whatever the slots held is gone."""
-        self._generation = 0
+        self._generation = generation
         for slot in self._slots:
-            slot.write(_sealed(0, payload))
+            slot.write(_sealed(generation, payload))
 
     def load(self):
         """The payload of the newer valid slot, from which the other is repaired first."""

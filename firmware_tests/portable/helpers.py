@@ -4,6 +4,7 @@ from tinyldp_protocol.framing import Decoder, Encoder
 from tinyldp_protocol.task import (
     GRR,
     JITTERSORT,
+    LBA,
     OLH,
     OUE,
     RANSWITCH,
@@ -69,6 +70,37 @@ def make_task(**changed):
 def task_of(mechanism, **changed):
     """A checked Task of this mechanism with an id."""
     return make_task(**dict(EACH[mechanism], **changed))
+
+
+def round_task(name=b"task-id!", **changed):
+    """A checked Task with a method: GRR over 5, spends 2, 4 and 8 of 8 in 4 steps."""
+    given = dict(_ORACLE, mechanism=GRR, symbols=5, method=LBA, w=4, epsilon=8, spends=[2, 4, 8])
+    given.update(batch=None, resend=None, outbox=None)
+    given.update(changed)
+    if "thresholds" not in changed:
+        given["thresholds"] = [SCALE // (2 * given["symbols"])] * len(given["spends"])
+    task = make_task(**given)
+    task.id = name
+    return task
+
+
+class MemorySlot:
+    """Keeps what was written; a write beyond `power` of them fails and tears the slot."""
+
+    def __init__(self):
+        self.data = b""
+        self.written = 0
+        self.power = 1 << 20
+
+    def read(self):
+        return self.data
+
+    def write(self, data):
+        if self.written == self.power:
+            self.data = data[: len(data) // 2]
+            raise OSError("cut")
+        self.written += 1
+        self.data = bytes(data)
 
 
 class Words:

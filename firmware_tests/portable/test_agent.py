@@ -5,6 +5,7 @@ from helpers import FakeLink, Generator, Words, decode, make_task, player
 from tinyldp_device import agent as agent_module
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import EntropyError
+from tinyldp_device.signals import SOFTWARE
 from tinyldp_device.switch import RanSwitch, StaSwitch
 from tinyldp_protocol import messages as m
 from tinyldp_protocol.task import SCALE, STASWITCH
@@ -62,7 +63,7 @@ def test_hello_and_status_come_first():
     messages = link.take()
     assert kinds(messages) == [m.HELLO, m.STATUS]
     expected = bytearray(len(messages[0]))
-    m.put_hello(expected, 0, agent_module.SOFTWARE, b"task-id!", PSEUDONYM, NONCE, 0, 0)
+    m.put_hello(expected, 0, SOFTWARE, b"task-id!", PSEUDONYM, NONCE, 0, 0)
     assert messages[0] == bytes(expected)
     assert statuses(messages) == [(m.RUNNING, 0, 0, 0)]
 

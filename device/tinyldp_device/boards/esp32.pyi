@@ -1,6 +1,7 @@
 from typing import Protocol, type_check_only
 
 from tinyldp_device.boards.files import FileSlot
+from tinyldp_device.boards.files import ledger_slots as ledger_slots
 from tinyldp_device.boards.repl import ReplLine
 
 @type_check_only

@@ -20,3 +20,8 @@ class FileSlot:
         file = open(self._name, "wb")
         file.write(data)
         file.close()
+
+
+def ledger_slots():
+    """Where a board keeps what it has spent."""
+    return FileSlot("tinyldp/ledger0"), FileSlot("tinyldp/ledger1")

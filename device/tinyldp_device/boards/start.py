@@ -1,18 +1,19 @@
 """What a flashed board runs: its Task, identity, sample function and line, put together.
 
-The board module gives source(), slots() and open_line() (see boards/).
+The board module gives source(), slots(), open_line() and, for Tasks with a method,
+ledger_slots() (see boards/).
 """
 
 import time
 
 from tinyldp_device.agent import Agent, run
 from tinyldp_device.entropy import Entropy, EntropyError
-from tinyldp_device.identity import Identity
+from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.state import State, StateError
 from tinyldp_protocol.messages import COUNTER_END
-from tinyldp_protocol.task import read_file
+from tinyldp_protocol.task import TaskError, read_file
 
 _SLICE = 50
 
@@ -43,10 +44,15 @@ def start(board, task_path, sample):
     """Run until the segment ends; says in one line why it does not start."""
     with open(task_path, "rb") as file:
         task = read_file(file.read())
-    first, second = board.slots()
     try:
-        identity = Identity(State(first, second))
+        identity = RoundIdentity(_state(board.slots()))
         entropy = Entropy(board.source(), pool_words(task))
+        ledger = None
+        if task.method is not None:
+            ledger = _ledger(board, task, identity, entropy)
+    except TaskError as error:
+        print("tinyldp: not started: %s" % error.args[0])
+        return
     except StateError as error:
         print("tinyldp: not started: the stored state is %s; see tinyldp flash." % error.args[0])
         return
@@ -55,9 +61,28 @@ def start(board, task_path, sample):
         return
     line = board.open_line()
     try:
-        agent = Agent(task, entropy, SerialLink(line), identity.pseudonym)
+        link = SerialLink(line)
+        if ledger is None:
+            agent = Agent(task, entropy, link, identity.pseudonym)
+        else:
+            from tinyldp_device.rounds import RoundAgent
+
+            agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
         if identity.ended:
             agent.health = COUNTER_END
         run(agent, task.tick, sample, Clock(line))  # type: ignore
     finally:
         line.close()
+
+
+def _state(slots):
+    first, second = slots
+    return State(first, second)
+
+
+def _ledger(board, task, identity, entropy):
+    # Imported where it is used: a board holds what it runs.
+    from tinyldp_device.ledger import Ledger
+
+    state = _state(board.ledger_slots())
+    return Ledger(state, task, identity.cap, identity.horizon, entropy.word())

@@ -5,8 +5,8 @@ adds: packet identifiers that wrap at 65,535, waits that end, keep-alive, and
 messages that are larger than its buffer are skipped and counted.
 
 MqttLink publishes each message as it is to tinyldp/1/<task>/<pseudonym>/up and
-listens on .../down. A broker's PUBACK acknowledges nothing in the outbox: only
-the host's ack does.
+listens on .../down, for a Task with a method also on tinyldp/1/<task>/all. A
+broker's PUBACK acknowledges nothing in the outbox: only the host's ack does.
 """
 
 import socket
@@ -315,9 +315,11 @@ class MqttLink:
         self.reconnects = 0
         self.dropped = 0
         self._client = client
-        topic = b"tinyldp/1/" + hexlify(task.id) + b"/" + hexlify(pseudonym)
-        self._up = topic + b"/up"
-        self._down = topic + b"/down"
+        topic = b"tinyldp/1/" + hexlify(task.id) + b"/"
+        self._up = topic + hexlify(pseudonym) + b"/up"
+        self._topics = [topic + hexlify(pseudonym) + b"/down"]
+        if task.method is not None:
+            self._topics.append(topic + b"all")
         self._nonce = nonce
         self._most = most
         self._inboxes = [bytearray(_INBOX) for _ in range(_INBOXES)]
@@ -365,7 +367,8 @@ class MqttLink:
             if not due:
                 return
             self._client.connect(False)
-            self._client.subscribe(self._down, 1)
+            for topic in self._topics:
+                self._client.subscribe(topic, 1)
             self.connected = True
             self._failures = 0
             self._delay_ping()

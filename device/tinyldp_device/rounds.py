@@ -1,0 +1,211 @@
+"""A device that reports when it is asked: reading -> symbol; query -> ledger -> oracle -> answer.
+
+tick(reading) latches the reading of a step and allocates nothing; service() does
+the rest. What a step's value is shows only in the report of an answer, for which
+the ledger has been paid before the oracle draws, and which is stored before it
+leaves; a repeated query gets the stored answer. Everything else, down to when and
+how often is written to storage, is the same whatever the values are.
+
+For each of a step's two phases one answer waits for the link, and one refusal in
+all: while it waits, others are not sent.
+"""
+
+from tinyldp_device.entropy import EntropyError
+from tinyldp_device.ledger import FRESH, STORED
+from tinyldp_device.mechanism import make_oracle, step_words
+from tinyldp_device.quantize import Quantizer
+from tinyldp_device.signals import FAREWELLS, MESSAGES_A_TICK, Signals, framed
+from tinyldp_device.state import StateError
+from tinyldp_protocol.cbor import Malformed
+from tinyldp_protocol.framing import HEAD
+from tinyldp_protocol.hashing import GROUPS, group
+from tinyldp_protocol.messages import (
+    ACK,
+    COUNTER_END,
+    COUNTER_MAX,
+    ENDED,
+    ENTROPY_FAILED,
+    FOREIGN,
+    LOST,
+    QUERY,
+    QUERY_ENTRY_AT,
+    QUERY_PHASE_AT,
+    QUERY_SIZE_AT,
+    QUERY_START_AT,
+    QUERY_T_AT,
+    QUERY_TASK_AT,
+    RUNNING,
+    SEQUENCE_AT,
+    check,
+    get_word,
+    put_answer,
+    put_refusal,
+)
+
+
+class RoundAgent:
+    """One device: a Task with a method, its randomness, a link, a pseudonym and a ledger.
+
+    health: one of messages' health codes; count: answers given since boot; drops:
+    answers that another step's took the place of, unsent; rejected: messages from
+    the host that were malformed or not for this boot.
+    """
+
+    def __init__(self, task, entropy, link, pseudonym, ledger):
+        self.health = RUNNING
+        self.count = 0
+        self.drops = 0
+        self.rejected = 0
+        self._task = task
+        self._entropy = entropy
+        self._link = link
+        self._ledger = ledger
+        self._signals = Signals(task, entropy, link, pseudonym)
+        self._group = group(task.id, pseudonym)
+        self._quantizer = Quantizer(task)
+        self._oracle = make_oracle(task, entropy)
+        self._words = step_words(task)
+        self._stopping = False
+        self._farewells = 0
+        # Of the present step, and of the one that is bound.
+        self._symbol = 0
+        self._bound = 0
+
+        self._report = bytearray(task.payload)
+        self._answer = framed(self._put_answer)
+        self._answers = link.encoder(self._answer, HEAD + SEQUENCE_AT, 0)
+        self._frames = (self._answers.slot(), self._answers.slot())
+        self._waiting = [False, False]
+        self._refusal = framed(self._put_refusal)
+        self._refusals = link.encoder(self._refusal, HEAD + SEQUENCE_AT, 0)
+        self._refused = self._refusals.slot()
+        self._refusing = False
+
+    def tick(self, reading):
+        """One step of the device's time, with the reading latched for it, or None."""
+        if self.health != RUNNING:
+            return
+        if self._stopping:
+            self._halt(ENDED)
+            return
+        self._symbol = self._quantizer.symbol(reading)
+        if not self._ledger.step():
+            self._halt(COUNTER_END)
+
+    def stop(self):
+        """No more steps: what was latched may still be asked for until idle()."""
+        self._stopping = True
+
+    def idle(self):
+        """Whether the steps are over, and the host was told so thrice."""
+        return self._farewells >= FAREWELLS
+
+    def service(self):
+        """Once for each tick: take in what the host says, send what is due."""
+        link = self._link
+        for _ in range(MESSAGES_A_TICK):
+            n = link.receive()
+            if not n:
+                break
+            self._take(link.inbox, n)
+        if self._signals.send(self.health, self.drops, 0, self.count):
+            if self.health != RUNNING and self._signals.known and True not in self._waiting:
+                self._farewells += 1
+        for phase in range(2):
+            if self._waiting[phase] and link.write(self._frames[phase]):
+                self._waiting[phase] = False
+        if self._refusing and link.write(self._refused):
+            self._refusing = False
+        try:
+            self._ledger.checkpoint()
+        except (OSError, StateError):
+            # The next one may succeed; what is not stored cannot be spent.
+            pass
+
+    def _halt(self, health):
+        self.health = health
+        self._signals.until = 0
+
+    def _take(self, buf, n):
+        """Take in one message of n bytes: a query, or an ack of this boot."""
+        try:
+            kind = check(buf, n, self._task.payload)
+        except Malformed:
+            kind = None
+        if kind == QUERY:
+            # Where randomness or counting has ended, status says so.
+            if self.health <= ENDED:
+                self._asked(buf)
+        elif kind != ACK or not self._signals.hear(buf):
+            if self.rejected < COUNTER_MAX:
+                self.rejected += 1
+
+    def _asked(self, buf):
+        t = get_word(buf, QUERY_T_AT)
+        phase = buf[QUERY_PHASE_AT]
+        for i in range(8):
+            if buf[QUERY_TASK_AT + i] != self._task.id[i]:
+                self._refuse(t, phase, FOREIGN)
+                return
+        ahead = (self._group - get_word(buf, QUERY_START_AT)) % GROUPS
+        if ahead >= get_word(buf, QUERY_SIZE_AT):
+            return
+        try:
+            result = self._settle(t, phase, buf[QUERY_ENTRY_AT] | buf[QUERY_ENTRY_AT + 1] << 8)
+        except OSError:
+            # The storage failed between the spend and the stored answer.
+            result = LOST
+        except StateError:
+            self._halt(COUNTER_END)
+            return
+        except EntropyError:
+            self._halt(ENTROPY_FAILED)
+            return
+        if result != STORED:
+            self._refuse(t, phase, result)
+            return
+        self._put_answer(self._answer, HEAD, t, phase)
+        self._answers.frame(self._frames[phase])
+        self._waiting[phase] = True
+
+    def _settle(self, t, phase, entry):
+        """STORED when there is an answer now, or the reason of a refusal."""
+        ledger = self._ledger
+        before = ledger.t
+        try:
+            result = ledger.ask(t, phase, entry)
+        finally:
+            # Bound it is, even where storing it failed.
+            if ledger.t != before:
+                self._bound = self._symbol
+        if result != FRESH:
+            return result
+        if self._waiting[phase]:
+            self.drops += 1
+        self._entropy.refill(self._words)
+        self._oracle.threshold = self._task.thresholds[entry]
+        report = self._oracle.step(self._bound)
+        if type(report) is int:
+            self._report[0] = report & 255
+            if self._task.width > 1:
+                self._report[1] = report >> 8
+            report = self._report
+        ledger.keep(phase, report)
+        if self.count < COUNTER_MAX:
+            self.count += 1
+        return STORED
+
+    def _refuse(self, t, phase, reason):
+        if not self._refusing:
+            self._put_refusal(self._refusal, HEAD, t, phase, reason)
+            self._refusals.frame(self._refused)
+            self._refusing = True
+
+    def _put_answer(self, buf, pos, t=0, phase=0):
+        ledger = self._ledger
+        return put_answer(
+            buf, pos, self._signals.nonce, t, phase, ledger.entry(phase), ledger.report(phase)
+        )
+
+    def _put_refusal(self, buf, pos, t=0, phase=0, reason=FOREIGN):
+        return put_refusal(buf, pos, self._signals.nonce, t, phase, reason)
