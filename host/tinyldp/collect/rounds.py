@@ -142,7 +142,8 @@ def answers_of(connection: sa.Connection, device: int, boot: int) -> int:
 
 
 def _totals(connection: sa.Connection, query: Any) -> Counter[int]:
-    return Counter({row[0]: row[1] for row in connection.execute(query)})
+    rows: Any = connection.execute(query)
+    return Counter(dict(map(tuple, rows)))
 
 
 def _matrix(reports: list[bytes], width: int) -> npt.NDArray[np.uint8]:
