@@ -15,11 +15,11 @@ HERE = Path(__file__).parent
 SAMPLES = 100_000
 
 
-def run_locked(lane: Lane, *args: int) -> Result:
+def run_locked(lane: Lane, *args: int, program: str = "locked.py") -> Result:
     lane.install()
-    for path in (HERE / "programs" / "locked.py", HERE / "portable" / "helpers.py"):
+    for path in (HERE / "programs" / program, HERE / "portable" / "helpers.py"):
         lane.put({path.name: path.read_bytes()})
-    return lane.run("locked.py", *map(str, args), timeout=300)
+    return lane.run(program, *map(str, args), timeout=300)
 
 
 @pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
@@ -52,6 +52,16 @@ def test_a_planted_allocation_is_found(lane: Lane) -> None:
     result = run_locked(lane, RANSWITCH, 1, 1000, 1)
     assert result.exit_code == 1
     assert b"MemoryError: memory allocation failed, heap is locked" in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize("block", [1, 7])
+def test_a_step_of_the_ledger_allocates_nothing(lane: Lane, block: int) -> None:
+    result = run_locked(lane, block, 10_000, program="locked_rounds.py")
+    assert result.exit_code == 0, result.stderr.decode()
+    assert result.stdout.split() == [b"9999", b"10"]
+    planted = run_locked(lane, block, 1000, 1, program="locked_rounds.py")
+    assert b"heap is locked" in planted.stderr + planted.stdout
 
 
 def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:

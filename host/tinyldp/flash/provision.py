@@ -5,7 +5,8 @@ On the board, below the folder that it starts in:
     main.py                what runs at boot: goes to the version in use
     tinyldp/use0, use1     which version is in use: the newer valid one counts
     tinyldp/VERSION/       modules, Task and sample function of one version
-    tinyldp/state0, state1 pseudonym and boots (see tinyldp_device.state)
+    tinyldp/state0, state1 pseudonym, boots and what it may spend (see tinyldp_device.identity)
+    tinyldp/ledger0, ledger1  what it has spent (see tinyldp_device.ledger)
 
 A version is copied whole and verified before one small file names it. Wherever
 that is interrupted, the board runs the old version or the new one.
@@ -16,7 +17,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,16 +24,16 @@ from pathlib import Path
 from tinyldp.errors import UserError
 from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
-from tinyldp.flash.stored import no_identity, no_sample, refuse_foreign_main, stored_state
+from tinyldp.flash.identities import Identities, ledger_data
+from tinyldp.flash.stored import no_sample, refuse_foreign_main
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
-from tinyldp_device.identity import provision
-from tinyldp_device.state import StateError
 from tinyldp_protocol.task import Task, write_file
 
 OLDEST = (1, 20)
 ROOT = "tinyldp"
 SLOTS = (f"{ROOT}/state0", f"{ROOT}/state1")
+LEDGER_SLOTS = (f"{ROOT}/ledger0", f"{ROOT}/ledger1")
 USES = (f"{ROOT}/use0", f"{ROOT}/use1")
 # Board files by sys.platform.
 BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
@@ -85,7 +85,8 @@ Progress = Callable[[int, int, str], None]
 class Flashed:
     """What was done. identity: "new" or "kept". copied: files that were not there already.
 
-    verified: how the board's files were checked.
+    verified: how the board's files were checked. cap, horizon: what the device may spend
+    (2^-16 of one epsilon) in so many steps, whatever its Task; None without a ledger.
     """
 
     port: str
@@ -99,6 +100,8 @@ class Flashed:
     pseudonym: str
     identity: str
     verified: str
+    cap: int | None = None
+    horizon: int | None = None
 
 
 def flash(
@@ -110,6 +113,8 @@ def flash(
     compiled: bool = False,
     new_identity: bool = False,
     replace_main: bool = False,
+    cap: int | None = None,
+    horizon: int | None = None,
     progress: Progress | None = None,
     waiting: Callable[[str], None] | None = None,
 ) -> Flashed:
@@ -119,16 +124,30 @@ def flash(
     sample: a file with the function sample(); without one the board's own
     sample.py is used. board_file: for boards that are not in BOARDS. compiled:
     as .mpy files. new_identity: draw another pseudonym, forget the old one.
-    replace_main: overwrite a main.py that is not tinyldp's. progress: files done,
+    replace_main: overwrite a main.py that is not tinyldp's. cap, horizon: what the
+    device may ever spend (2^-16 of one epsilon) in so many steps, fixed when its
+    ledger is made, by default by the Task's epsilon and w. progress: files done,
     files in all, the next one. waiting: see Board.
     Raises UserError in every other case, with the old version still in use.
     """
     content = None if sample is None else read_sample(sample)
     with Board(port, waiting) as board:
-        kind = _flash_microbit if board.flat else _flash
         try:
-            return kind(
-                board, task, content, board_file, compiled, new_identity, replace_main, progress
+            if board.flat:
+                return _flash_microbit(
+                    board, task, content, board_file, compiled, new_identity, replace_main, progress
+                )
+            return _flash(
+                board,
+                task,
+                content,
+                board_file,
+                compiled,
+                new_identity,
+                replace_main,
+                cap,
+                horizon,
+                progress,
             )
         except UserError:
             raise
@@ -151,10 +170,11 @@ def _flash(
     compiled: bool,
     new_identity: bool,
     replace_main: bool,
+    cap: int | None,
+    horizon: int | None,
     progress: Progress | None,
 ) -> Flashed:
     name, board_source = _suited(board, board_file)
-    _refuse_too_large(board, task)
     use = _in_use(board)
     _refuse_shadows(board, content is not None)
     _refuse_foreign_main(board, replace_main)
@@ -173,10 +193,21 @@ def _flash(
     version = _version(files)
     folder = f"{ROOT}/{version}"
     files[f"{_START}.py"] = _STARTER.format(board=name, folder=folder).encode()
-    identity = _check_identity(board, use is not None, new_identity)
+    identities = Identities(
+        board,
+        SLOTS,
+        LEDGER_SLOTS,
+        task,
+        used=use is not None,
+        new=new_identity,
+        cap=cap,
+        horizon=horizon,
+    )
+    allowance = identities.allowance
+    _refuse_too_large(board, task, allowance.horizon if allowance else 0)
     _remove_versions(board, {version} | ({use[1]} if use else set()))
     copied = _copy(board, folder, files, progress)
-    pseudonym = _provision(board, identity)
+    pseudonym = identities.write()
     _use(board, use, version)
     _put_main(board)
     _remove_versions(board, {version})
@@ -191,8 +222,10 @@ def _flash(
         bytes=sum(map(len, files.values())),
         copied=copied,
         pseudonym=pseudonym.hex(),
-        identity="kept" if identity == "kept" else "new",
+        identity="kept" if identities.identity == "kept" else "new",
         verified="by SHA-256",
+        cap=allowance.cap if allowance else None,
+        horizon=allowance.horizon if allowance else None,
     )
 
 
@@ -308,9 +341,10 @@ def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
     return BOARDS[facts.platform], None
 
 
-def _refuse_too_large(board: Board, task: Task) -> None:
+def _refuse_too_large(board: Board, task: Task, horizon: int) -> None:
     board.command(b"import gc;gc.collect()")
-    free, needed = board.value(b"gc.mem_free()", "asked for its memory"), task_data(task)
+    free = board.value(b"gc.mem_free()", "asked for its memory")
+    needed = task_data(task) if task.method is None else ledger_data(task, horizon)
     if free < needed:
         raise UserError(
             f"The board cannot hold this Task: its buffers take {needed} bytes of memory, "
@@ -430,31 +464,3 @@ def _copy(board: Board, folder: str, files: Mapping[str, bytes], progress: Progr
     if progress:
         progress(len(todo), len(todo), "")
     return len(todo)
-
-
-def _check_identity(board: Board, flashed_before: bool, new: bool) -> str:
-    """What to do about the stored state: "kept", "new" (there is none), "other" (another one)."""
-    state = stored_state(board, SLOTS)
-    try:
-        payload = state.load()
-    except StateError as error:
-        # A board that never ran has lost nothing: its first flashing was interrupted.
-        if not flashed_before or new:
-            return "new"
-        raise no_identity(str(error.args[0])) from None
-    if len(payload) != 12 and not new:
-        raise UserError("The stored state on the board is of another kind; see --new-identity.")
-    return "other" if new else "kept"
-
-
-def _provision(board: Board, identity: str) -> bytes:
-    state = stored_state(board, SLOTS)
-    if identity == "new":
-        provision(state, os.urandom(8))
-    else:
-        payload = state.load()
-        if identity == "kept":
-            return payload[:8]
-        # Written as any other state is: a cut leaves the old identity or the new one.
-        state.save(os.urandom(8) + bytes(4))
-    return state.load()[:8]

@@ -1,0 +1,170 @@
+"""Who a board is, and what it may spend: made once, kept by every later flashing.
+
+A board's ledger begins with nothing spent only where nothing of ours ever ran. A
+new identity for a used board has no ledger that could vouch for the past: the
+device waits out a horizon before it answers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tinyldp.errors import UserError
+from tinyldp.figures import stated
+from tinyldp.flash.stored import Files, no_identity, stored_state
+from tinyldp_device import ledger
+from tinyldp_device.identity import allowance, provision
+from tinyldp_device.ledger import RING_AT
+from tinyldp_device.state import State, StateError
+from tinyldp_protocol.messages import get_word
+from tinyldp_protocol.task import Task
+
+_UNIT = 1 << 16
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a device may spend, in 2^-16 of one epsilon, in any `horizon` steps."""
+
+    cap: int
+    horizon: int
+
+    def words(self) -> bytes:
+        return allowance(self.cap, self.horizon)
+
+    def __str__(self) -> str:
+        return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {self.horizon} steps"
+
+
+class Identities:
+    """The stored state of a board, and what flashing a Task makes of it.
+
+    slots, ledger_slots: two paths each. used: whether anything of ours ever ran
+    there. new: another identity is asked for. cap, horizon: of a ledger that is made
+    now, by default the Task's epsilon and w. identity: "kept", "new" (there is
+    none) or "other" (another one than there is).
+    Raises UserError when the board and the Task do not go together; nothing is
+    written before write().
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        slots: tuple[str, str],
+        ledger_slots: tuple[str, str],
+        task: Task,
+        *,
+        used: bool,
+        new: bool = False,
+        cap: int | None = None,
+        horizon: int | None = None,
+    ) -> None:
+        self._files = files
+        self._state = stored_state(files, slots)
+        self._ledger_slots = ledger_slots
+        self._used = used
+        self._payload = b""
+        try:
+            self._payload = self._state.load()
+            self.identity = "other" if new else "kept"
+        except StateError as error:
+            # A board that never ran has lost nothing: its first flashing was interrupted.
+            if used and not new:
+                raise no_identity(str(error.args[0])) from None
+            self.identity = "new"
+        if self.identity == "kept" and len(self._payload) not in (12, 20):
+            raise UserError("The stored state on the board is of another kind; see --new-identity.")
+        wanted = _wanted(task, cap, horizon)
+        self.allowance = wanted
+        self._adds = wanted is not None
+        if self.identity == "kept" and len(self._payload) == 20:
+            self._adds = False
+            self.allowance = _kept(self._payload, task, cap, horizon)
+
+    def write(self) -> bytes:
+        """Make what is missing; gives the pseudonym. A cut leaves the old state or the new one.
+
+        The ledger is made first: an identity that has an allowance has had its ledger.
+        """
+        words = self.allowance.words() if self._adds and self.allowance else b""
+        if self.identity == "kept":
+            if words:
+                self._make_ledger()
+                self._state.save(self._payload + words)
+            return self._payload[:8]
+        self._make_ledger()
+        pseudonym = os.urandom(8)
+        if self.identity == "other":
+            # Written as any other state is.
+            self._state.save(pseudonym + bytes(4) + words)
+        elif words and self.allowance:
+            provision(self._state, pseudonym, self.allowance.cap, self.allowance.horizon)
+        else:
+            provision(self._state, pseudonym)
+        return pseudonym
+
+    def _make_ledger(self) -> None:
+        if self._used and self.identity != "kept":
+            # Whose ledger it was is forgotten; the device finds none, and waits.
+            for path in self._ledger_slots:
+                if self._files.read(path):
+                    self._files.put(path, b"")
+            return
+        if self.allowance is None:
+            return
+        state = stored_state(self._files, self._ledger_slots)
+        if not _has_ledger(state):
+            word = int.from_bytes(os.urandom(3), "little")
+            ledger.provision(state, self.allowance.horizon, word=word)
+
+
+def _has_ledger(state: State) -> bool:
+    """Whether there is one, even a damaged one, which no flashing may turn into an empty one."""
+    try:
+        state.load()
+    except StateError as error:
+        return error.args[0] != "missing"
+    return True
+
+
+def _wanted(task: Task, cap: int | None, horizon: int | None) -> Allowance | None:
+    if task.method is None:
+        if cap is not None or horizon is not None:
+            raise UserError("Only a device with a ledger has a cap and a horizon, for rounds.")
+        return None
+    assert task.epsilon is not None
+    assert task.w is not None
+    made = Allowance(task.epsilon if cap is None else cap, task.w if horizon is None else horizon)
+    for name, n, most in (("cap", made.cap, (1 << 30) - 1), ("horizon", made.horizon, 1024)):
+        if not 1 <= n <= most:
+            raise UserError(f"The {name} must lie in 1..{most}, but is {n}.")
+    _refuse_above(task, made, "may spend")
+    return made
+
+
+def _kept(payload: bytes, task: Task, cap: int | None, horizon: int | None) -> Allowance:
+    made = Allowance(get_word(payload, 12), get_word(payload, 16))
+    if cap not in (None, made.cap) or horizon not in (None, made.horizon):
+        raise UserError(
+            f"The board's cap and horizon were fixed when it was provisioned ({made}): "
+            "others take --new-identity."
+        )
+    if task.method is not None:
+        _refuse_above(task, made, "was provisioned for")
+    return made
+
+
+def _refuse_above(task: Task, made: Allowance, may: str) -> None:
+    assert task.epsilon is not None
+    assert task.w is not None
+    if task.epsilon > made.cap or task.w > made.horizon:
+        raise UserError(
+            f"The Task spends up to {Allowance(task.epsilon, task.w)}, but the board {may} {made}."
+        )
+
+
+def ledger_data(task: Task, horizon: int) -> int:
+    """Bytes of heap that a ledger takes while it is stored, or read."""
+    return 5 * (RING_AT + 4 * horizon + 2 * task.payload + 8 + 32)
