@@ -13,6 +13,7 @@ from tinyldp.simulate.simulation import (
     Simulation,
     StreamSimulation,
 )
+from tinyldp.simulate.sweeps import Sweep, sweep, text_sweep, write_sweep_picture
 from tinyldp.simulate.text import text_simulation
 
 __all__ = [
@@ -20,9 +21,13 @@ __all__ = [
     "RoundSimulation",
     "Simulation",
     "StreamSimulation",
+    "Sweep",
     "simulate",
+    "sweep",
     "text_simulation",
+    "text_sweep",
     "write_picture",
+    "write_sweep_picture",
 ]
 
 make_callable(__name__)

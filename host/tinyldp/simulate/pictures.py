@@ -170,7 +170,7 @@ def _releases(figure: Figure, simulation: RoundSimulation) -> None:
         f" {simulation.devices:,} devices{more}"
     )
     axes[-1].set_xlabel("step")
-    axes[0].legend(ncols=3, loc="upper right")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
 
 
 def _percent(axis: Axes) -> None:
