@@ -1,6 +1,7 @@
 """Devices for the collector's tests: the real device package on CPython, in a thread."""
 
 import contextlib
+import math
 import os
 import random
 import threading
@@ -12,7 +13,18 @@ from tinyldp.replay import replay
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy, Replay
 from tinyldp_protocol import messages
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, SCALE, Task, write_file
+from tinyldp_protocol.task import (
+    GRR,
+    JITTERSORT,
+    LBA,
+    LBD,
+    LBU,
+    OLH,
+    OUE,
+    SCALE,
+    Task,
+    write_file,
+)
 
 WORDS = 64
 
@@ -134,3 +146,37 @@ def wait_until(condition, seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
+
+
+def rounds_task(method: int, w: int = 4, epsilon: float = 2.0, **changed) -> Task:
+    """A small Task of rounds over GRR, 4 symbols; spends as planning makes them."""
+    unit = math.floor(epsilon * 65536 / (2 * w))
+    spends = {LBU: [2 * unit], LBA: [unit * j for j in range(1, w + 1)]}
+    if method == LBD:
+        spends[LBD] = sorted({unit * j // 4 for j in range(1, 2 * w + 1)} | {unit})
+    costs = spends.get(method, [2 * w * unit])
+    symbols = changed.get("symbols", 4)
+    # Rounded up, so that the loss is no more than the spend.
+    thresholds = [math.ceil(SCALE / (math.exp(cost / 65536) + symbols - 1)) for cost in costs]
+    numbers = {
+        "mechanism": GRR,
+        "method": method,
+        "w": w,
+        "epsilon": 2 * w * unit,
+        "symbols": symbols,
+        "spends": costs,
+        "thresholds": thresholds,
+        "tick": 100,
+        "beacon": 1,
+    }
+    task = Task({**numbers, **changed})
+    write_file(task)
+    return task
+
+
+def answer(nonce: bytes, t: int, phase: int, entry: int, report: bytes) -> bytes:
+    return encoded(messages.put_answer, nonce[:4], t, phase, entry, report)
+
+
+def refusal(nonce: bytes, t: int, phase: int, reason: int) -> bytes:
+    return encoded(messages.put_refusal, nonce[:4], t, phase, reason)

@@ -1,0 +1,717 @@
+"""Rounds between a conversation, an intake, a store and modelled devices, on a clock of their own.
+
+A modelled device keeps the contract of the real one: one t for each own step, a stored
+answer for a repeated query, a refusal where a window would exceed its epsilon.
+"""
+
+import math
+import random
+import sqlite3
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from tests.collecting import ack, answer, hello, make_task, refusal, release, rounds_task, status
+from tinyldp.collect.conversation import Conversation
+from tinyldp.collect.decoding import Query, decode
+from tinyldp.collect.intake import Intake
+from tinyldp.collect.records import Link
+from tinyldp.collect.store import Store
+from tinyldp.coordinate import Coordinator, entry_task
+from tinyldp.errors import UserError
+from tinyldp.estimate import frequencies, supports
+from tinyldp_protocol.hashing import GROUPS, group
+from tinyldp_protocol.messages import (
+    BUDGET,
+    EARLY,
+    LATE,
+    OS,
+    WAITING,
+)
+from tinyldp_protocol.task import LBA, LBU, LPA, LPU, LSP, OLH, OUE, SCALE
+
+STEP = 5  # ms of the modelled clock
+
+
+def read(message: bytes) -> Query:
+    """A query as sent."""
+    query = decode(message, 1)
+    assert isinstance(query, Query)
+    return query
+
+
+class Modelled:
+    """One device. offset: ms of its first step; delay: ms that each way takes."""
+
+    def __init__(self, task, number, link="mqtt", offset=0, delay=5):
+        self.task = task
+        self.pseudonym = b"wearer%2d" % number
+        self.link = Link("mqtt", task.id, self.pseudonym) if link == "mqtt" else Link(link)
+        self.offset = offset
+        self.delay = delay
+        self.random = random.Random(number)
+        self.boots = 0
+        self.step = -1
+        self.t = -1
+        self.bound = None
+        self.spent = defaultdict(int)
+        self.stored = {}
+        self.values = {}
+        self.deaf = False
+        self.mute = False
+        self.heard = []
+        self.boot()
+
+    def boot(self):
+        self.boots += 1
+        self.nonce = bytes([self.boots]) + self.pseudonym[1:]
+        self.known = False
+
+    @property
+    def position(self):
+        return group(self.task.id, self.pseudonym)
+
+    def tick(self, now):
+        """What leaves at this ms: a new step each tick, with hello until it is known."""
+        if now < self.offset or (now - self.offset) % self.task.tick:
+            return []
+        self.step += 1
+        self.values[self.step] = self.random.randrange(self.task.symbols)
+        return ([] if self.known else [self.hello()]) + [status(self.nonce)]
+
+    def hello(self):
+        return hello(self.task, self.pseudonym, self.nonce)
+
+    def take(self, message):
+        """The reply to a message, or None."""
+        if self.deaf:
+            return None
+        if message[1] == 2:
+            self.known = message[-1] == 0xF4
+            return None
+        query = read(message)
+        self.heard.append(query)
+        assert query.task == self.task.id
+        if (self.position - query.start) % GROUPS >= query.size:
+            return None
+        reason = self.reason(query)
+        if reason:
+            return refusal(self.nonce, query.t, query.phase, reason)
+        report = self.stored[query.phase]
+        return answer(self.nonce, query.t, query.phase, *report)
+
+    def reason(self, query):
+        if query.t < self.t:
+            return LATE
+        fresh = query.t > self.t
+        if fresh and self.bound == self.step:
+            return EARLY
+        step = self.step if fresh else self.bound
+        spend = self.task.spends[query.entry]
+        if fresh or query.phase not in self.stored:
+            first = max(0, self.step - self.task.w + 1)
+            window = sum(self.spent[i] for i in range(first, self.step + 1))
+            if window + spend > self.task.epsilon:
+                return BUDGET
+            if fresh:
+                self.t, self.bound, self.stored = query.t, self.step, {}
+            self.spent[step] += spend
+            self.stored[query.phase] = (query.entry, self.report(query.entry, step))
+        return 0
+
+    def report(self, entry, step):
+        """GRR; of other oracles, zeros will do."""
+        width = self.task.width
+        if self.task.mechanism in (OUE, OLH):
+            return bytes(width)
+        u = self.random.randrange(SCALE)
+        value = self.values[step]
+        lie = u // self.task.thresholds[entry]
+        if lie < self.task.symbols - 1:
+            value = (value + 1 + lie) % self.task.symbols
+        return value.to_bytes(width, "little")
+
+    def most(self):
+        """The most that any window has cost."""
+        w = self.task.w
+        steps = range(self.step + 1)
+        return max(sum(self.spent[i] for i in steps[n : n + w]) for n in steps)
+
+
+class Fleet:
+    """A host and its devices. lose(device, message): whether a query to it gets lost."""
+
+    def __init__(self, path, task, devices):
+        self.path = path
+        self.task = task
+        self.devices = devices
+        self.now = 0
+        self.sent = []
+        self.lose = lambda device, message: False
+        self.flying = []
+        self.start()
+
+    def start(self):
+        self.store = Store.create(self.path, self.task)
+        self.rounds = Conversation(self.task, self.store.next_step(self.task.id.hex()))
+        self.intake = Intake(self.task, self.store, self.rounds)
+
+    def restart(self):
+        self.store.close()
+        self.start()
+
+    def run(self, until):
+        """Play until a decision about step `until` - 1 is stored, or for long enough."""
+        end = self.now + (until + 8) * 2 * self.task.tick
+        while self.now < end and (self.rounds.t is None or self.rounds.t < until):
+            self.play()
+        return self.store.decisions(self.task.id.hex())
+
+    def play(self, ms=STEP):
+        for _ in range(ms // STEP):
+            self.now += STEP
+            for device in self.devices:
+                if not device.mute:
+                    self.up(device, device.tick(self.now))
+            due = [item for item in self.flying if item[0] <= self.now]
+            self.flying = [item for item in self.flying if item[0] > self.now]
+            for _, device, message in due:
+                reply = device.take(message)
+                if reply is not None and not device.mute:
+                    self.up(device, [reply])
+            for link, message in self.rounds.poll(self.now):
+                self.sent.append((link, message))
+                self.down(link, message)
+                self.rounds.asked(link, self.now)
+            self.commit()
+
+    def up(self, device, sent):
+        self.intake.feed(device.link, sent, self.now, self.now)
+
+    def down(self, link, message):
+        for device in self.devices:
+            fleet = link.task is not None and link.pseudonym is None
+            mine = device.link.task is not None if fleet else device.link == link
+            if mine and not self.lose(device, message):
+                self.flying.append((self.now + 2 * device.delay, device, message))
+
+    def commit(self):
+        if self.intake.waiting():
+            batch = self.intake.batch(self.now, self.now)
+            for link, message in self.intake.committed(self.store.commit(batch)):
+                self.down(link, message)
+
+    def rejections(self):
+        return dict(self.store.rejections())
+
+    def answers(self):
+        found = {}
+        for t, phase, reports in self.store.answers(self.task.id.hex()):
+            found[t, phase] = reports
+        return found
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    made = []
+
+    def make(task, devices):
+        made.append(Fleet(tmp_path / f"{len(made)}.db", task, devices))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.store.close()
+
+
+def mixed(task, n=6):
+    """Devices on MQTT and on serial ports, out of step with each other."""
+    return [
+        Modelled(task, i, "mqtt" if i % 2 else f"/dev/tty{i}", offset=STEP * (1 + 7 * i % 19))
+        for i in range(n)
+    ]
+
+
+def check_estimates(fleet, decisions):
+    """Each publication is the estimate of just what is stored, by the entry's own integers."""
+    answers = fleet.answers()
+    questions = {
+        (question.t, question.phase): question
+        for question in fleet.store.questions(fleet.task.id.hex())
+    }
+    published = 0
+    for row in decisions:
+        if not row.published:
+            continue
+        published += 1
+        phase = max(p for t, p in questions if t == row.t)
+        question = questions[row.t, phase]
+        oracle = entry_task(fleet.task, question.entry)
+        reports = answers[row.t, phase]
+        assert len(reports) == row.n == question.answered
+        counts = supports(oracle, reports.reshape(-1))
+        expected = frequencies(oracle, counts, row.n).frequencies
+        assert np.allclose(row.release, expected, rtol=0, atol=1e-12)
+    return published
+
+
+def test_everyone_answers_each_step(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    decisions = line.run(12)
+    assert [row.t for row in decisions] == list(range(12))
+    assert all(row.n == row.users == 6 and row.published for row in decisions)
+    assert check_estimates(line, decisions) == 12
+    assert line.rejections() == {}
+    for device in line.devices:
+        assert device.most() == task.epsilon
+    for peer in line.store.peers(task.id.hex()):
+        assert (peer.asked, peer.answers) in ((12, 12), (13, 12), (13, 13))
+
+
+def test_one_message_asks_all_on_mqtt_and_one_each_port(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    line.run(10)
+    asked = Counter((link, message) for link, message in line.sent if read(message).t == 7)
+    mqtt = Link("mqtt", task.id)
+    ports = [device.link for device in line.devices if device.link.task is None]
+    message = next(message for link, message in asked if link == mqtt)
+    assert asked == {(link, message): 1 for link in [mqtt, *ports]}
+    assert read(message)._replace(t=0) == (task.id, 0, 0, 0, 0, GROUPS)
+    # 7 bytes of a frame besides: within what a port may hold.
+    assert len(message) + 7 <= 48
+
+
+def test_only_hello_is_acknowledged(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, [])
+    device = Modelled(task, 1, "usb")
+    line.intake.feed(device.link, [device.hello(), status(device.nonce)], 1, 1)
+    batch = line.intake.batch(1, 1)
+    acks = line.intake.committed(line.store.commit(batch))
+    assert acks == [(device.link, ack(device.nonce, 0))]
+    line.intake.feed(device.link, [status(device.nonce)], 2, 2)
+    assert line.intake.committed(line.store.commit(line.intake.batch(2, 2))) == []
+    stranger = status(b"unknown!")
+    line.intake.feed(device.link, [stranger], 3, 3)
+    acks = line.intake.committed(line.store.commit(line.intake.batch(3, 3)))
+    assert acks == [(device.link, ack(b"unknown!", 0, True))]
+
+
+def test_a_lost_query_is_repeated_within_the_tick(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    lost = set()
+
+    def lose(device, message):
+        """The first query of each step, to one device on MQTT and one on a port."""
+        if message[1] != 4 or device not in line.devices[2:4]:
+            return False
+        key = (device.pseudonym, message)
+        return key not in lost and not lost.add(key)
+
+    line.lose = lose
+    decisions = line.run(10)
+    assert len(lost) >= 20
+    assert [row.n for row in decisions] == [6] * 10
+    # Asked alone: the others were not asked again.
+    again = Counter(link for link, message in line.sent if read(message).t == 5)
+    assert again[line.devices[3].link] == 1
+    assert again[Link("mqtt", task.id)] == 1
+
+
+def test_who_never_answers_costs_its_share_of_the_tick_and_nothing_else(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    line.devices[1].deaf = True
+    line.devices[2].deaf = True
+    decisions = line.run(10)
+    assert [row.t for row in decisions] == list(range(10))
+    assert [row.n for row in decisions] == [4] * 10
+    assert [row.users for row in decisions] == [6] * 10
+    peers = {peer.pseudonym: peer for peer in line.store.peers(task.id.hex())}
+    silent = peers[line.devices[1].pseudonym.hex()]
+    assert silent.asked >= 10
+    assert silent.answers == 0
+
+
+def test_who_went_away_is_not_waited_for_and_is_back_when_heard(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    line.run(4)
+    line.devices[0].mute = True
+    gone = line.run(50)[-1]
+    assert (gone.users, gone.n) == (5, 5)
+    line.devices[0].mute = False
+    back = line.run(54)[-1]
+    assert (back.users, back.n) == (6, 6)
+
+
+def test_nothing_is_asked_while_nobody_is_there(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, [])
+    line.play(1000)
+    assert line.rounds.t is None
+    line.devices = mixed(task, 2)
+    line.run(3)
+    for device in line.devices:
+        device.mute = True
+    line.play(5000)
+    there = line.rounds.t
+    line.play(2000)
+    assert line.rounds.t == there
+    assert there is not None
+    assert there < 60
+
+
+def test_a_late_joiner_counts_from_the_next_step(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    late = Modelled(task, 40, "usb", offset=700)
+    line.devices.append(late)
+    decisions = line.run(14)
+    users = [row.users for row in decisions]
+    assert users == sorted(users)
+    assert set(users) == {6, 7}
+    assert [row.n for row in decisions] == users
+
+
+def test_one_that_boots_again_is_the_same_device(fleet):
+    """Its new boot repeats the stored answer: a duplicate, whatever its nonce."""
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    line.run(5)
+    device = line.devices[1]
+    device.boot()
+    line.up(device, [device.hello()])
+    t = device.t
+    line.up(device, [answer(device.nonce, t, 0, *device.stored[0])])
+    decisions = line.run(9)
+    assert [row.users for row in decisions] == [6] * 9
+    assert line.rejections() == {}
+    boots = [s for s in line.store.streams() if s.pseudonym == device.pseudonym.hex()]
+    assert len(boots) == 2
+    assert boots[1].duplicates >= 1
+    peers = line.store.peers(task.id.hex())
+    assert len(peers) == 6
+    mine = next(peer for peer in peers if peer.pseudonym == device.pseudonym.hex())
+    assert mine.answers == sum(boot.received for boot in boots)
+
+
+@pytest.fixture
+def asked(fleet):
+    """Two devices of LBA that have just been asked about t, and have not answered."""
+    task = rounds_task(LBA)
+    line = fleet(task, [Modelled(task, 1, "usb"), Modelled(task, 2)])
+    for device in line.devices:
+        line.up(device, [device.hello()])
+    line.commit()
+    line.rounds.poll(task.tick)
+    line.now = task.tick
+    assert line.rounds.t == 0
+    return line
+
+
+def say(line, message, device=0):
+    line.up(line.devices[device], [message])
+    line.commit()
+    return line.rejections()
+
+
+@pytest.mark.parametrize(
+    ("t", "phase", "entry", "report", "name"),
+    [
+        (0, 0, 1, b"\0", "other entry"),
+        (0, 1, 0, b"\0", "not asked"),
+        (1, 0, 0, b"\0", "not asked"),
+        (0, 0, 0, b"\4", "bad report"),
+        (0, 0, 0, b"\xff", "bad report"),
+    ],
+)
+def test_what_does_not_answer_is_named_and_not_counted(asked, t, phase, entry, report, name):
+    nonce = asked.devices[0].nonce
+    found = say(asked, answer(nonce, t, phase, entry, report))
+    assert found == {("usb", name): 1}
+    assert asked.answers() == {}
+    # The device is still waited for, and its proper answer counts.
+    assert say(asked, answer(nonce, 0, 0, 0, b"\3")) == found
+    assert len(asked.answers()[0, 0]) == 1
+
+
+def test_an_answer_counts_once(asked):
+    first = asked.devices[0]
+    assert say(asked, answer(first.nonce, 0, 0, 0, b"\1")) == {}
+    assert say(asked, answer(first.nonce, 0, 0, 0, b"\1")) == {}
+    assert asked.store.streams()[0].duplicates == 1
+    assert say(asked, answer(first.nonce, 0, 0, 0, b"\2")) == {("usb", "conflict"): 1}
+    assert [alarm["name"] for alarm in asked.store.alarms()] == ["conflict"]
+    assert asked.answers()[0, 0].tolist() == [[1]]
+    # The phase ends without the other; what comes then is late, what came is a duplicate.
+    asked.rounds.poll(asked.now + 60)
+    assert say(asked, answer(first.nonce, 0, 0, 0, b"\1")) == {("usb", "conflict"): 1}
+    found = say(asked, answer(asked.devices[1].nonce, 0, 0, 0, b"\1"), 1)
+    assert found["mqtt", "late answer"] == 1
+    assert len(asked.answers()[0, 0]) == 1
+
+
+def test_who_is_not_in_the_group_is_not_counted(fleet):
+    task = rounds_task(LPU, w=2)
+    line = fleet(task, [Modelled(task, 1, "usb"), Modelled(task, 2, "tty")])
+    for device in line.devices:
+        line.up(device, [device.hello()])
+    line.commit()
+    line.rounds.poll(task.tick)
+    queries = line.rounds.poll(2 * task.tick)
+    assert len(queries) == 1
+    meant = next(device for device in line.devices if device.link == queries[0].link)
+    other = next(device for device in line.devices if device is not meant)
+    t = read(queries[0].message).t
+    for device in (other, meant):
+        line.up(device, [answer(device.nonce, t, 0, 0, b"\0")])
+    line.commit()
+    assert line.rejections() == {(other.link.name, "not asked"): 1}
+    assert len(line.answers()[t, 0]) == 1
+
+
+def test_messages_of_the_other_kind_of_task(fleet, tmp_path):
+    task = rounds_task(LBU)
+    line = fleet(task, [Modelled(task, 1, "usb")])
+    device = line.devices[0]
+    found = say(line, device.hello()) or say(line, release(device.nonce, 0, b"\1"))
+    assert found == {("usb", "other kind"): 1}
+    stream = make_task(batch=1)
+    store = Store.create(tmp_path / "stream.db", stream)
+    intake = Intake(stream, store)
+    intake.feed(Link("usb"), [answer(device.nonce, 0, 0, 0, b"\1")], 1)
+    intake.feed(Link("usb"), [refusal(device.nonce, 0, 0, LATE)], 1)
+    store.commit(intake.batch(1, 1))
+    assert store.rejections() == {("usb", "other kind"): 2}
+    store.close()
+
+
+def test_two_phases_decide_as_the_coordinator_does(fleet):
+    """What is stored, handed to a coordinator of its own, gives the very decisions."""
+    task = rounds_task(LBA, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    decisions = line.run(40)
+    assert len(decisions) == 40
+    assert {row.outcome for row in decisions} >= {"published", "nullified"}
+    answers = line.answers()
+    other = Coordinator(task, 8)
+    for row in decisions:
+        query = other.begin()
+        while query:
+            reports = answers[query.t, query.phase]
+            query = other.heard(
+                supports(entry_task(task, query.entry), reports[:, 0]), len(reports)
+            )
+        made = other.decision
+        assert made is not None
+        assert (row.outcome, row.dis, row.err, row.units) == (
+            made.outcome, made.dis, made.err, made.units,
+        )  # fmt: skip
+        assert row.release == tuple(made.release.tolist())
+    assert check_estimates(line, decisions) >= 5
+    assert all(device.most() <= task.epsilon for device in line.devices)
+    assert 2 * max(device.most() for device in line.devices) > (task.epsilon or 0)
+
+
+@pytest.mark.parametrize("method", [LPU, LPA])
+def test_groups_take_turns(fleet, method):
+    """Nobody is asked twice in w steps: no refusal, and no window above epsilon."""
+    task = rounds_task(method, w=4)
+    line = fleet(task, mixed(task, 16))
+    decisions = line.run(33)
+    assert len(decisions) == 33
+    refused = [peer.refusals for peer in line.store.peers(task.id.hex())]
+    assert not any(BUDGET in reasons for reasons in refused)
+    assert {device.most() for device in line.devices} == {task.epsilon}
+    if method == LPU:
+        assert [row.n for row in decisions] == [4] * 33
+        assert {q.meant for q in line.store.questions(task.id.hex())} == {4}
+
+
+def test_steps_without_a_question(fleet):
+    task = rounds_task(LSP, w=4)
+    line = fleet(task, mixed(task))
+    decisions = line.run(12)
+    assert [row.outcome for row in decisions] == (["published"] + ["skipped"] * 3) * 3
+    assert [row.n for row in decisions] == [6, 0, 0, 0] * 3
+    # A skipped step keeps what was published last.
+    assert decisions[1].release == decisions[0].release
+
+
+def test_early_passes_within_the_tick_and_is_counted(fleet):
+    """A device with a slow clock: when its step begins after the host's, it refuses first."""
+    task = rounds_task(LBU)
+    line = fleet(task, [Modelled(task, 1, "usb", offset=STEP)])
+    for t in range(1, 14):
+        line.run(t)
+        line.devices[0].offset += STEP
+    decisions = line.run(13)
+    assert [row.n for row in decisions] == [1] * 13
+    early = line.store.peers(task.id.hex())[0].refusals
+    assert set(early) == {EARLY}
+
+
+def test_a_refusal_for_good_is_not_asked_again(asked):
+    """WAITING: what is refused is not going to be answered within this tick."""
+    first, second = asked.devices
+    say(asked, refusal(first.nonce, 0, 0, WAITING))
+    later = asked.now + 20
+    links = [link for link, _ in asked.rounds.poll(later)]
+    assert first.link not in links
+    assert say(asked, answer(second.nonce, 0, 0, 0, b"\1"), 1) == {}
+    asked.rounds.poll(later)
+    asked.commit()
+    # Both have spoken: the phase is over before its time.
+    assert asked.store.questions(asked.task.id.hex()) == [(0, 0, 0, 2, 1)]
+    peers = asked.store.peers(asked.task.id.hex())
+    assert [peer.refusals for peer in peers] == [{WAITING: 1}, {}]
+
+
+def test_refusals_of_what_was_never_asked_are_not_counted(asked):
+    found = say(asked, refusal(asked.devices[0].nonce, 9, 0, BUDGET))
+    assert found == {("usb", "not asked"): 1}
+    assert asked.store.peers(asked.task.id.hex())[0].refusals == {}
+
+
+def test_devices_that_are_ahead_of_a_new_store(fleet):
+    """A store that was lost: the devices have bound later steps, which are caught up with."""
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    for device in line.devices:
+        device.t = 5000
+    line.run(5001)
+    assert 5000 < line.rounds.t < 20000
+    there = line.rounds.t
+    decisions = line.run(there + 5)
+    # The last one in vain, then all of them without another jump.
+    assert [row.n for row in decisions[-5:]] == [0, 6, 6, 6, 6]
+    assert [row.t for row in decisions[-4:]] == list(range(there + 1, there + 5))
+
+
+def test_a_host_that_starts_again_goes_on(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    before = line.run(6)
+    line.restart()
+    decisions = line.run(12)
+    assert len(before) >= 6
+    assert [row.t for row in decisions] == sorted({row.t for row in decisions})
+    assert decisions[-1].n == 6
+    refused = [peer.refusals.get(LATE, 0) for peer in line.store.peers(task.id.hex())]
+    assert refused == [0] * 6
+
+
+def test_a_host_that_was_held_up_makes_up_for_nothing(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task, 1))
+    line.run(3)
+    there = line.rounds.t
+    line.rounds.poll(line.now + 50 * task.tick)
+    line.rounds.poll(line.now + 50 * task.tick)
+    assert line.rounds.t <= there + 1
+
+
+@pytest.mark.parametrize("mechanism", [OUE, OLH])
+def test_reports_of_bytes(fleet, mechanism):
+    own = {"mechanism": mechanism, "symbols": 10, "thresholds": [2_000_000]}
+    if mechanism == OLH:
+        own["buckets"] = 4
+    task = rounds_task(LBU, **own)
+    line = fleet(task, mixed(task, 3))
+    decisions = line.run(4)
+    assert [row.n for row in decisions] == [3] * 4
+    assert line.answers()[0, 0].shape == (3, task.width)
+    device = line.devices[0]
+    t = line.rounds.t
+    bad = b"\xff" * task.width
+    line.play(task.tick)
+    found = say(line, answer(device.nonce, line.rounds.t, 0, 0, bad))
+    assert t < line.rounds.t
+    assert sum(found.values()) == 1
+
+
+def test_a_step_is_decided_with_what_came(fleet):
+    """Nobody hears anything: every step is decided all the same, without a release."""
+    task = rounds_task(LBA)
+    line = fleet(task, mixed(task, 3))
+    for device in line.devices:
+        device.deaf = True
+    decisions = line.run(8)
+    assert [row.t for row in decisions] == list(range(8))
+    assert {row.n for row in decisions} == {0}
+    assert {row.dis for row in decisions} == {None}
+    assert not any(row.published for row in decisions)
+
+
+def test_an_old_database_still_opens(tmp_path):
+    """As it was before there were rounds; collecting into it adds what it lacks."""
+    path = tmp_path / "old.db"
+    task = rounds_task(LBU)
+    Store.create(path, make_task()).close()
+    with sqlite3.connect(path) as connection:
+        for table in ("questions", "answers", "decisions", "refusals", "asked"):
+            connection.execute(f"DROP TABLE {table}")
+    store = Store(path)
+    assert store.streams() == []
+    assert store.decisions(task.id.hex()) == store.peers(task.id.hex()) == []
+    assert list(store.answers(task.id.hex())) == store.questions(task.id.hex()) == []
+    assert store.next_step(task.id.hex()) == 0
+    store.close()
+    line = Fleet(path, task, mixed(task, 2))
+    assert len(line.run(3)) == 3
+    line.store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE frames")
+    with pytest.raises(UserError, match="no tinyldp store"):
+        Store(path)
+
+
+def test_two_hosts_on_one_database_count_an_answer_once(asked):
+    """The second one's rows are refused by the store, and nothing else is lost."""
+    task = asked.task
+    other = Store(asked.path)
+    rounds = Conversation(task)
+    intake = Intake(task, other, rounds)
+    for device in asked.devices:
+        intake.feed(device.link, [device.hello()], 1, 0)
+    rounds.poll(task.tick)
+    for device in asked.devices:
+        message = answer(device.nonce, 0, 0, 0, b"\1")
+        asked.up(device, [message])
+        intake.feed(device.link, [message], 1, 1)
+    asked.rounds.poll(task.tick)
+    rounds.poll(task.tick)
+    asked.commit()
+    other.commit(intake.batch(2, 2))
+    assert len(asked.answers()[0, 0]) == 2
+    assert len(other.questions(task.id.hex())) == 1
+    other.close()
+
+
+def test_a_damaged_answer_is_told(asked):
+    device = asked.devices[0]
+    say(asked, answer(device.nonce, 0, 0, 0, b"\1"))
+    with sqlite3.connect(asked.path) as connection:
+        connection.execute("UPDATE answers SET report = x'0102'")
+    with pytest.raises(UserError, match="step 0"):
+        asked.answers()
+
+
+def test_what_the_conversation_holds_is_bounded(fleet):
+    """Refusals and answers of thousands of steps leave nothing behind but counts."""
+    task = rounds_task(LBU)
+    line = fleet(task, [Modelled(task, 1, "usb")])
+    line.run(3)
+    device = line.devices[0]
+    for t in range(2_000):
+        line.up(device, [answer(device.nonce, t, 0, 0, b"\1"), refusal(device.nonce, t, 1, LATE)])
+        line.commit()
+    assert len(line.rounds._closed) <= 2
+    assert len(line.rounds.news) == 0
+    assert line.store.streams()[0].quality == OS
+    assert math.isfinite(line.rounds.wait(line.now))
