@@ -54,14 +54,15 @@ class Circle:
         devices = len(self)
         if not devices:
             return []
-        wanted = min(self._owed + wanted, devices)
+        wanted = self._owed + min(wanted, devices)
         first = int(np.searchsorted(self._places, self._at))
-        reached = int(self._below[first]) + wanted
+        # More than a lap is owed only after devices have left.
+        reached = int(self._below[first]) + min(wanted, devices)
         laps, within = divmod(reached, devices)
         # The last place up to which no more than `within` devices stand.
         last = int(np.searchsorted(self._below, within, side="right")) - 1
         taken = laps * devices + int(self._below[last]) - int(self._below[first])
-        self._owed = wanted - taken
+        self._owed = min(wanted - taken, devices)
         if not taken:
             return []
         start = self._at

@@ -196,4 +196,7 @@ def _curves(axis: Axes, name: str, points: tuple[Point, ...]) -> None:
                 marker=mark, ms=4, lw=1.2, color=colour, label=method.upper(),
             )  # fmt: skip
     axis.set_yscale("log")
+    # The style knows no formulas, which are what powers of ten are by default.
+    axis.yaxis.set_major_formatter(lambda error, _: f"{error:g}")
+    axis.yaxis.set_minor_formatter(lambda error, _: "")
     axis.set_xlabel(name)

@@ -1,0 +1,51 @@
+"""Tasks of the seven methods, as the planner makes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.planning_studies import make_study
+from tinyldp.planning import choose
+from tinyldp.study import EPSILON_UNIT, METHODS, Study
+from tinyldp_protocol.task import FIELDS, Task, write_file
+
+NAMES = tuple(METHODS)
+ADAPTIVE = ("lbd", "lba", "lpd", "lpa")
+GROUPS = ("lpu", "lpd", "lpa")
+
+
+@cache
+def rounds_study(
+    method: str,
+    domain: int = 5,
+    epsilon: float = 1.0,
+    w: int = 20,
+    oracle: str = "grr",
+    rest: str = "",
+) -> Study:
+    """A study of rounds; rest: further sections."""
+    with TemporaryDirectory() as folder:
+        study = make_study(
+            Path(folder), method, f"epsilon = 1.0\nw = {w}", f'oracle = "{oracle}"', domain, rest
+        )
+    return replace(study, epsilon=int(Fraction(epsilon) * EPSILON_UNIT))
+
+
+@cache
+def rounds_task(*arguments: Any, **named: Any) -> Task:
+    """Its Task."""
+    return choose(rounds_study(*arguments, **named))
+
+
+def with_lies(task: Task, factor: float) -> Task:
+    """The same Task with so many times the lies."""
+    numbers = {name: getattr(task, name) for name in FIELDS}
+    numbers["thresholds"] = [round(threshold * factor) for threshold in task.thresholds]
+    changed = Task(numbers)
+    write_file(changed)
+    return changed
