@@ -22,7 +22,7 @@ from tinyldp_protocol import framing, messages, task
 from tinyldp_protocol.cbor import Malformed
 
 GUARD = b"\x00\xf5\x01\x44"  # follows each message in its buffer: nobody may read into it
-KINDS = ("hello", "release", "ack", "status")
+KINDS = ("hello", "release", "ack", "status", "query", "answer", "refusal")
 ON_DEVICE = Path(__file__).parent / "oracle" / "on_device.py"
 soak = pytest.mark.soak
 

@@ -1,6 +1,8 @@
 """hashing: literal vectors, and what holds for every key."""
 
-from tinyldp_protocol.hashing import PRIME, multilinear
+from helpers import unhex
+
+from tinyldp_protocol.hashing import GROUPS, PRIME, group, multilinear
 
 # key, limbs, hash.
 VECTORS = (
@@ -22,6 +24,26 @@ def test_vectors():
     for key, limbs, found in VECTORS:
         assert multilinear(key, limbs) == found, (key, limbs)
         assert multilinear(list(key), list(limbs)) == found
+
+
+# Task, pseudonym, group: of protocol/vectors/groups.json.
+PLACES = (
+    ("0000000000000000", "0000000000000000", 2204409),
+    ("0000000000000000", "ffffffffffffffff", 13222236),
+    ("ffffffffffffffff", "0000000000000000", 4834049),
+    ("ffffffffffffffff", "ffffffffffffffff", 4862401),
+    ("7461736b2d696421", "736f6d65626f6479", 6305754),
+    ("7461736b2d696421", "736f6d65626f647a", 2283430),
+    ("7461736b2d696422", "736f6d65626f6479", 6529081),
+    ("457c769f39d86441", "99c0e5bdbcfbc85b", 5542353),
+    ("37ce91cbde1fc1b0", "ea6b44f130436dd7", 3518823),
+)
+
+
+def test_groups():
+    assert GROUPS == 512 * PRIME == 16767488
+    for task, pseudonym, place in PLACES:
+        assert group(unhex(task), unhex(pseudonym)) == place, (task, pseudonym)
 
 
 def test_each_pair_of_hashes_has_one_key():

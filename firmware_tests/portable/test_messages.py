@@ -4,6 +4,7 @@ from helpers import raised, unhex
 
 from tinyldp_protocol import messages as m
 from tinyldp_protocol.cbor import Malformed
+from tinyldp_protocol.hashing import GROUPS
 
 NONCE = unhex("a1a2a3a4a5a6a7a8")
 TASK = b"task-id!"
@@ -24,6 +25,18 @@ KINDS = (
     (
         m.STATUS, m.put_status, (NONCE[:4], m.COUNTER_END, 1, 65536, 300),
         "860344a1a2a3a402" "4401000000" "4400000100" "442c010000",
+    ),
+    (
+        m.QUERY, m.put_query, (TASK, 258, 1, 511, GROUPS - 1, GROUPS),
+        "870448" "7461736b2d696421" "4402010000" "01" "42ff01" "44ffd9ff00" "4400daff00",
+    ),
+    (
+        m.ANSWER, m.put_answer, (NONCE[:4], 258, 0, 256, VALUES),
+        "860544a1a2a3a4" "4402010000" "00" "420001" "420506",
+    ),
+    (
+        m.REFUSAL, m.put_refusal, (NONCE[:4], 258, 1, m.BUDGET),
+        "850644a1a2a3a4" "4402010000" "01" "05",
     ),
 )  # fmt: skip
 
@@ -54,6 +67,23 @@ def test_named_positions():
     release = unhex(KINDS[1][3])
     assert m.get_word(release, m.SEQUENCE_AT) == m.COUNTER_MAX
     assert release[m.RELEASE_VALUES_AT] == 0x42
+    query = unhex(KINDS[4][3])
+    assert query[m.QUERY_TASK_AT : m.QUERY_TASK_AT + 8] == TASK
+    assert m.get_word(query, m.QUERY_T_AT) == 258
+    assert query[m.QUERY_PHASE_AT] == 1
+    assert query[m.QUERY_ENTRY_AT] | query[m.QUERY_ENTRY_AT + 1] << 8 == 511
+    assert m.get_word(query, m.QUERY_START_AT) == GROUPS - 1
+    assert m.get_word(query, m.QUERY_SIZE_AT) == GROUPS
+    answer = unhex(KINDS[5][3])
+    assert m.get_word(answer, m.SEQUENCE_AT) == 258
+    assert answer[m.PHASE_AT] == 0
+    assert answer[m.ENTRY_AT] | answer[m.ENTRY_AT + 1] << 8 == 256
+    assert answer[m.REPORT_AT] == 0x42
+    refusal = unhex(KINDS[6][3])
+    assert refusal[m.NONCE_AT : m.NONCE_AT + 4] == NONCE[:4]
+    assert m.get_word(refusal, m.SEQUENCE_AT) == 258
+    assert refusal[m.PHASE_AT] == 1
+    assert refusal[m.REASON_AT] == m.BUDGET
 
 
 def test_every_truncation_and_extension_is_refused():
@@ -105,6 +135,9 @@ def test_field_bounds():
             (m.put_release, (NONCE[:4], n, VALUES)),
             (m.put_ack, (NONCE[:4], n, False)),
             (m.put_status, (NONCE[:4], m.RUNNING, n, n, n)),
+            (m.put_query, (TASK, n, n & 1, n & 65535, n % GROUPS, n % GROUPS + 1)),
+            (m.put_answer, (NONCE[:4], n, n & 1, n & 65535, VALUES)),
+            (m.put_refusal, (NONCE[:4], n, n & 1, n % 7 + 1)),
         ):
             buf = written(put, args)
             m.check(buf, len(buf), len(VALUES))
@@ -132,7 +165,7 @@ def test_each_word_of_each_kind_is_bounded():
 
 def test_wrong_kinds_versions_and_codes():
     hello = unhex(KINDS[0][3])
-    for kind in (b"\x04", b"\x17", b"\x18\x18", b"\x1a\x3f\xff\xff\xff"):
+    for kind in (b"\x07", b"\x17", b"\x18\x18", b"\x1a\x3f\xff\xff\xff"):
         assert refused(hello[:1] + kind + hello[2:]) == "kind"
     assert refused(hello[:1] + b"\x20" + hello[2:]) == "wrong type"
     assert refused(hello[:2] + b"\x02" + hello[3:]) == "version"
@@ -148,6 +181,40 @@ def test_wrong_kinds_versions_and_codes():
     assert refused(b"\x83" + status[1:]) == "wrong length"
     assert refused(unhex("840244a1a2a3a44407000000f6")) == "wrong type"
     assert refused(unhex("840244a1a2a3a4440700000001")) == "wrong type"
+
+
+def test_wrong_queries_answers_and_refusals():
+    query, answer, refusal = (unhex(KINDS[at][3]) for at in (4, 5, 6))
+    for good, at in ((query, m.QUERY_PHASE_AT), (answer, m.PHASE_AT), (refusal, m.PHASE_AT)):
+        for phase in (0, 1):
+            m.check(good[:at] + bytes([phase]) + good[at + 1 :], len(good), 2)
+        assert refused(good[:at] + b"\x02" + good[at + 1 :]) == "too large"
+    for reason in range(m.LATE, m.LOST + 1):
+        m.check(refusal[:13] + bytes([reason]), 14, 2)
+    assert refused(refusal[:13] + b"\x00") == "zero"
+    assert refused(refusal[:13] + b"\x08") == "too large"
+    for start, size, reason in (
+        (0, 0, "zero"),
+        (GROUPS - 1, 0, "zero"),
+        (GROUPS, 1, "too large"),
+        (0, GROUPS + 1, "too large"),
+        (m.COUNTER_MAX, m.COUNTER_MAX, "too large"),
+    ):
+        changed = bytearray(query)
+        m.set_word(changed, m.QUERY_START_AT, start)
+        m.set_word(changed, m.QUERY_SIZE_AT, size)
+        assert refused(changed) == reason, (start, size)
+    for entry in (-1, 65536):
+        raised(ValueError, m.put_query, None, 0, TASK, 0, 0, entry, 0, 1)
+        raised(ValueError, m.put_answer, bytearray(30), 0, NONCE[:4], 0, 0, entry, VALUES)
+
+
+def test_an_answer_has_the_size_of_its_task():
+    for n in (1, 23, 24, 231):
+        buf = written(m.put_answer, (NONCE[:4], 0, 0, 0, bytes(n)))
+        assert m.check(buf, len(buf), n) == m.ANSWER
+        assert raised(Malformed, m.check, buf, len(buf), n + 1) == "wrong length"
+    assert len(buf) == 249
 
 
 def test_a_release_has_the_size_of_its_task():

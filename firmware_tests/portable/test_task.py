@@ -8,6 +8,9 @@ from tinyldp_protocol.task import (
     FIELDS,
     GRR,
     JITTERSORT,
+    LBA,
+    LBU,
+    LPA,
     OLH,
     OPTIONAL,
     OUE,
@@ -37,6 +40,22 @@ FULL = {
     "resend": 30,
     "beacon": 60,
     "outbox": 255,
+}
+
+# Rounds: 4 entries of LBA over OLH.
+ROUNDS = {
+    "mechanism": OLH,
+    "w": 4,
+    "epsilon": 65536,
+    "symbols": 4,
+    "bins": [-300, 0, 70000],
+    "missing": 3,
+    "thresholds": [SCALE // 3, SCALE // 3, 5000000, 4000000],
+    "spends": [8192, 16384, 24576, 32768],
+    "tick": 60000,
+    "beacon": 60,
+    "buckets": 3,
+    "method": LBA,
 }
 
 JITTER = EACH[JITTERSORT]
@@ -76,7 +95,8 @@ def test_there_and_back():
         same(task, back)
         assert encoded(back) == buf
         assert back.width == task.width
-    same(Task(FULL), get_task(encoded(Task(FULL)), len(encoded(Task(FULL)))))
+    for full in (FULL, ROUNDS):
+        same(Task(full), get_task(encoded(Task(full)), len(encoded(Task(full)))))
 
 
 def test_absent_fields():
@@ -103,6 +123,100 @@ def test_fields_of_other_mechanisms():
             else:
                 message = raised(TaskError, Task, dict(given, **{name: 3}))
                 assert message == "Mechanism %d has no %s." % (mechanism, name)
+
+
+def rounds(**changed):
+    """ROUNDS' numbers with changes; None leaves one out."""
+    given = dict(ROUNDS, **changed)
+    return {name: given[name] for name in given if given[name] is not None}
+
+
+def test_literal_bytes_of_rounds():
+    task = Task(rounds(bins=None, missing=None))
+    assert encoded(task) == unhex("ab" "0001" "0106" "0404" "051a00010000" "0704"
+                                  "0a84" "1a00555555" "1a00555555" "1a004c4b40" "1a003d0900"
+                                  "0b84" "192000" "194000" "196000" "198000"
+                                  "0c19ea60" "0f183c" "1103" "1204")  # fmt: skip
+
+
+def test_fields_of_rounds():
+    for name in ROUNDS:
+        if name in ("bins", "missing"):
+            Task(rounds(bins=None, missing=None))
+        elif name == "method":
+            assert "spends" in raised(TaskError, Task, rounds(method=None))
+        else:
+            assert name in raised(TaskError, Task, rounds(**{name: None}))
+    for name in ("batch", "resend", "outbox", "window", "k", "delta"):
+        message = raised(TaskError, Task, rounds(**{name: 3}))
+        assert message == "A Task with a method has no %s." % name
+    for method in range(LBU, LPA + 1):
+        assert Task(rounds(method=method)).method == method
+    for method in (0, LPA + 1):
+        assert "method" in raised(TaskError, Task, rounds(method=method))
+
+
+def test_no_method_without_rounds():
+    for changes in EACH.values():
+        given = numbers(**changes)
+        assert Task(given).method is None
+        assert Task(given).spends is None
+        assert "spends" in raised(TaskError, Task, dict(given, spends=[1]))
+        oracle = given["mechanism"] in (GRR, OUE, OLH)
+        found = raised(TaskError, Task, dict(given, method=LBU, w=3, epsilon=9))
+        assert ("spends" if oracle else "w") in found
+
+
+def test_bounds_of_spends():
+    one = {"thresholds": [1]}
+    for good in (
+        {"spends": [1, 2, 3, 4]},
+        {"spends": [1, 2, 3, 65536]},
+        {"spends": [1], "thresholds": [SCALE // 3]},
+        {"spends": list(range(1, 513)), "thresholds": [7] * 512},
+        {"spends": [0x3FFFFFFF], "epsilon": 0x3FFFFFFF, "thresholds": [1]},
+    ):
+        assert list(Task(rounds(**good)).spends) == good["spends"]
+    for bad in (
+        {"spends": [0, 1, 2, 3]},
+        {"spends": [1, 2, 2, 3]},
+        {"spends": [4, 3, 2, 1]},
+        {"spends": [1, 2, 3, 65537]},
+        {"spends": [], "thresholds": []},
+        {"spends": list(range(1, 514)), "thresholds": [7] * 513},
+        dict(one, spends=[-1]),
+        dict(one, spends=[0x40000000], epsilon=0x3FFFFFFF),
+        dict(one, spends=[1.0]),
+        dict(one, spends=[True]),
+        dict(one, spends=3),
+    ):
+        assert "spend" in raised(TaskError, Task, rounds(**bad)), bad
+    for bad in (
+        [4, 3, 2],
+        [5, 4, 3, 2, 1],
+        [1, 2, 2, 2],
+        [3, 2, 1, 0],
+        [SCALE // 3 + 1, 3, 2, 1],
+    ):
+        assert "threshold" in raised(TaskError, Task, rounds(thresholds=bad)), bad
+
+
+def test_payloads():
+    for changes in EACH.values():
+        task = Task(numbers(**dict(changes, batch=7)))
+        assert task.payload == 7 * task.width
+    for more, width in (
+        ({"mechanism": GRR, "buckets": None, "thresholds": [1] * 4}, 1),
+        ({"mechanism": GRR, "buckets": None, "symbols": 257, "thresholds": [1] * 4}, 2),
+        ({"mechanism": OUE, "buckets": None, "symbols": 9}, 2),
+        ({"mechanism": OUE, "buckets": None, "symbols": 1848}, 231),
+        ({}, 5),
+        ({"buckets": 257, "thresholds": [1] * 4}, 6),
+    ):
+        task = Task(rounds(bins=None, missing=None, **more))
+        assert task.payload == task.width == width
+    more = {"mechanism": OUE, "buckets": None, "symbols": 1849, "bins": None, "missing": None}
+    assert "symbols" in raised(TaskError, Task, rounds(**more))
 
 
 def test_widths():

@@ -215,10 +215,12 @@ def _check(task, numbers):
         _check_jittersort(task)
     task.payload = task.width
     if rounds:
-        least = 1
+        last = 0
         for spend in task.spends:
-            _between("spend", spend, least, task.epsilon)
-            least = spend + 1
+            _between("spend", spend, 1, task.epsilon)
+            if spend <= last:
+                raise TaskError("The spends must ascend, but %d follows %d." % (spend, last))
+            last = spend
     else:
         _between("batch", task.batch, 1, MAX_VALUES // task.width)
         task.payload *= task.batch

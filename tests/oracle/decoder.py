@@ -134,38 +134,79 @@ MESSAGES: dict[int, tuple[str, list[tuple[str, Any]]]] = {
             ("count", "counter"),
         ],
     ),
+    4: (
+        "query",
+        [
+            ("task", 8),
+            ("t", "counter"),
+            ("phase", range(2)),
+            ("entry", "entry"),
+            ("start", "start"),
+            ("size", "size"),
+        ],
+    ),
+    5: (
+        "answer",
+        [
+            ("nonce", 4),
+            ("t", "counter"),
+            ("phase", range(2)),
+            ("entry", "entry"),
+            ("report", "values"),
+        ],
+    ),
+    6: (
+        "refusal",
+        [("nonce", 4), ("t", "counter"), ("phase", range(2)), ("reason", range(1, 8))],
+    ),
+}
+# Byte strings that are numbers, little-endian: their bytes, the least, and the most.
+NUMBERS = {
+    "counter": (4, 0, LIMIT - 1),
+    "entry": (2, 0, 65535),
+    "start": (4, 0, 512 * 32749 - 1),
+    "size": (4, 1, 512 * 32749),
 }
 
 
 def field(value: Any, kind: Any, values: int) -> Any:
-    """Check one field of a message; counters become integers."""
+    """Check one field of a message; numbers become integers."""
     if isinstance(kind, range):
         if not whole(value) or value < 0:
             raise Refused("wrong type")
         if value not in kind:
-            raise Refused("version" if kind.start else "too large")
+            raise Refused(outside(value, kind))
         return value
     if kind == "bool":
         if not isinstance(value, bool):
             raise Refused("wrong type")
         return value
-    size = {"counter": 4, "values": values}.get(kind, kind)
+    size, least, most = NUMBERS.get(kind, (values if kind == "values" else kind, 0, 0))
     if not isinstance(value, bytes):
         raise Refused("wrong type")
     if len(value) != size:
         raise Refused("wrong length")
-    if kind == "counter":
-        number = int.from_bytes(value, "little")
-        if number >= LIMIT:
-            raise Refused("too large")
-        return number
-    return value
+    if kind not in NUMBERS:
+        return value
+    number = int.from_bytes(value, "little")
+    if number > most:
+        raise Refused("too large")
+    if number < least:
+        raise Refused("zero")
+    return number
+
+
+def outside(value: int, kind: range) -> str:
+    """Name what is wrong with a code outside its range; the version's holds one number."""
+    if len(kind) == 1:
+        return "version"
+    return "zero" if value < kind.start else "too large"
 
 
 def message(data: bytes, values: int) -> tuple[str, dict[str, Any]]:
     """Decode one message: its name and its fields.
 
-    values: bytes of a release's values under the Task at hand.
+    values: bytes of a release's values, or of an answer's report, under the Task at hand.
     """
     array = only_item(data, 1)
     if not isinstance(array, list):
@@ -250,23 +291,27 @@ TASK: dict[int, tuple[str, int, int]] = {
     8: ("bins", -LIMIT, LIMIT - 1),
     9: ("missing", 0, 65535),
     10: ("thresholds", 1, SCALE),
+    11: ("spends", 1, LIMIT - 1),
     12: ("tick", 1, SCALE),
     13: ("batch", 1, 235),
     14: ("resend", 1, 1 << 20),
     15: ("beacon", 1, 1 << 20),
     16: ("outbox", 1, 255),
     17: ("buckets", 2, 4096),
+    18: ("method", 1, 7),
 }
+LISTS = ("bins", "thresholds", "spends")
 OPTIONAL = {"w", "epsilon", "delta", "bins", "missing"}
 STREAMS = (1, 2, 3)
 JITTERSORT, GRR, OUE, OLH = 3, 4, 5, 6
 
 
-def absent(mechanism: int) -> set[str]:
-    """The fields that a Task of this mechanism can not have."""
+def absent(mechanism: int, rounds: bool) -> set[str]:
+    """The fields that a Task of this mechanism, with a method or without, can not have."""
     if mechanism in STREAMS:
-        return {"w", "buckets"}
-    return {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+        return {"w", "buckets", "spends", "method"}
+    never = {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+    return never | ({"batch", "resend", "outbox"} if rounds else {"spends", "method"})
 
 
 def width(fields: dict[str, Any]) -> int:
@@ -288,7 +333,7 @@ def task(data: bytes) -> dict[str, Any]:
         if key not in TASK:
             raise Refused(f"key {key}")
         name, least, most = TASK[key]
-        if name in ("bins", "thresholds"):
+        if name in LISTS:
             if not isinstance(value, list):
                 raise Refused("wrong type")
             numbers = value
@@ -303,22 +348,41 @@ def task(data: bytes) -> dict[str, Any]:
     if "mechanism" not in fields:
         raise Refused("mechanism")
     mechanism = fields["mechanism"]
+    rounds = "method" in fields and mechanism not in STREAMS
+    needed = {"w", "epsilon"} if rounds else set()
     for name, _, _ in TASK.values():
-        if name in absent(mechanism):
+        if name in absent(mechanism, rounds):
             if name in fields:
                 raise Refused(name)
-        elif name not in fields and name not in OPTIONAL:
+        elif name not in fields and name not in OPTIONAL - needed:
             raise Refused(name)
     if mechanism in STREAMS:
         check_window(fields)
-    if fields["symbols"] > {OUE: 8 * 235, OLH: 32749}.get(mechanism, 65536):
+    # An answer and its frame leave less to a report than a release does.
+    bits = 8 * (231 if rounds else 235)
+    if fields["symbols"] > {OUE: bits, OLH: 32749}.get(mechanism, 65536):
         raise Refused("symbols")
     check_bins(fields)
+    if rounds:
+        check_spends(fields)
+    elif len(fields["thresholds"]) != 1 and mechanism != JITTERSORT:
+        raise Refused("thresholds")
     if not probable(fields):
         raise Refused("thresholds")
-    if fields["batch"] * width(fields) > 235:
+    if not rounds and fields["batch"] * width(fields) > 235:
         raise Refused("batch")
     return fields
+
+
+def check_spends(fields: dict[str, Any]) -> None:
+    """Spends ascend up to epsilon; each has a threshold, the larger spend never the larger one."""
+    spends, thresholds = fields["spends"], fields["thresholds"]
+    if not 1 <= len(spends) <= 512 or spends != sorted(set(spends)):
+        raise Refused("spends")
+    if len(thresholds) != len(spends) or thresholds != sorted(thresholds, reverse=True):
+        raise Refused("thresholds")
+    if spends[-1] > fields["epsilon"]:
+        raise Refused("spends")
 
 
 def check_window(fields: dict[str, Any]) -> None:
@@ -351,13 +415,11 @@ def probable(fields: dict[str, Any]) -> bool:
     if mechanism == JITTERSORT:
         weights = thresholds[:0:-1] + thresholds
         return len(weights) == fields["window"] and sum(weights) == SCALE
-    if len(thresholds) != 1:
-        return False
     if mechanism in STREAMS:
         # p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
         return fields["window"] * thresholds[0] <= SCALE
     answers = {GRR: fields["symbols"], OUE: 2, OLH: fields.get("buckets", 0)}[mechanism]
-    return SCALE - (answers - 1) * thresholds[0] > thresholds[0]
+    return all(SCALE - (answers - 1) * lie > lie for lie in thresholds)
 
 
 def task_id(encoding: bytes) -> bytes:
@@ -375,3 +437,23 @@ def task_file(data: bytes) -> dict[str, Any]:
     if task_id(encoding) != name:
         raise Refused("id")
     return task(encoding)
+
+
+# --- who is meant by a query -----------------------------------------------------------------
+
+
+def place(task: bytes, pseudonym: bytes) -> int:
+    """Give a pseudonym's place on the circle, as protocol/README.md has it."""
+    x = [int.from_bytes(task[at : at + 2], "little") for at in range(0, 8, 2)]
+    carry = 1
+    outputs = []
+    for n in range(34):
+        total = 15459 * x[n] + carry
+        carry, output = divmod(total, 1 << 16)
+        x.append(output)
+        outputs.append(output % 32749)
+
+    def h(key: list[int]) -> int:
+        return (key[0] + sum(c * b for c, b in zip(key[1:], pseudonym, strict=True))) % 32749
+
+    return 512 * h(outputs[16:25]) + h(outputs[25:34]) // 64

@@ -37,7 +37,9 @@ def message(name: str, fields: dict[str, Any]) -> bytes:
     array = [kind]
     for key, what in spec:
         value = fields[key]
-        array.append(value.to_bytes(4, "little") if what == "counter" else value)
+        if what in decoder.NUMBERS:
+            value = value.to_bytes(decoder.NUMBERS[what][0], "little")
+        array.append(value)
     return item(array)
 
 

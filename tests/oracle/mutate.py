@@ -24,15 +24,16 @@ def counter(random: Random) -> int:
 
 def fields(random: Random, size: int) -> tuple[str, dict[str, Any]]:
     """Draw a valid message: its name and fields."""
-    name, spec = decoder.MESSAGES[random.randrange(4)]
+    name, spec = decoder.MESSAGES[random.randrange(7)]
     drawn: dict[str, Any] = {}
     for key, what in spec:
         if isinstance(what, range):
             drawn[key] = random.choice(what)
         elif what == "bool":
             drawn[key] = random.random() < 0.5
-        elif what == "counter":
-            drawn[key] = counter(random)
+        elif what in decoder.NUMBERS:
+            _, least, most = decoder.NUMBERS[what]
+            drawn[key] = max(least, min(most, counter(random)))
         else:
             drawn[key] = random.randbytes(size if what == "values" else what)
     return name, drawn
@@ -150,7 +151,12 @@ def itemwise(random: Random, data: bytes) -> bytes:
     else:
         # A counter beyond its range, or at its edge.
         parts[at] = b"\x44" + random.choice(
-            [b"\xff\xff\xff\x3f", b"\x00\x00\x00\x40", b"\x00\x00\x00\x80", random.randbytes(4)]
+            [
+                *(b"\xff\xff\xff\x3f", b"\x00\x00\x00\x40", b"\x00\x00\x00\x80", bytes(4)),
+                # The last start that a query may have, the largest size, and one more.
+                *(b"\xff\xd9\xff\x00", b"\x00\xda\xff\x00", b"\x01\xda\xff\x00"),
+                random.randbytes(4),
+            ]
         )
     return b"".join(parts)
 
@@ -250,9 +256,11 @@ def task_fields(random: Random) -> dict[str, Any]:
         if mechanism == decoder.GRR:
             drawn["thresholds"] = [random.choice((1, 255))]
     drawn["batch"] = random.choice((1, 235 // decoder.width(drawn)))
-    if mechanism not in decoder.STREAMS and random.random() < 0.5:
+    if mechanism not in decoder.STREAMS and random.random() < 0.4:
+        to_rounds(random, drawn)
+    elif mechanism not in decoder.STREAMS and random.random() < 0.5:
         drawn["w"] = random.choice((1, 24, 1024))
-    if random.random() < 0.5:
+    if "method" not in drawn and random.random() < 0.5:
         drawn["epsilon"] = random.choice((1, 65536, LIMIT - 1))
     if mechanism in decoder.STREAMS and random.random() < 0.5:
         drawn["delta"] = random.choice((0, 1, LIMIT - 1))
@@ -265,6 +273,21 @@ def task_fields(random: Random) -> dict[str, Any]:
             edges = list(range(-5, symbols - 6))
         drawn["bins"] = sorted(edges)
     return drawn
+
+
+def to_rounds(random: Random, drawn: dict[str, Any]) -> None:
+    """Give an oracle's Task a method, with one entry or a few."""
+    for name in ("batch", "resend", "outbox"):
+        del drawn[name]
+    if drawn["mechanism"] == decoder.OUE:
+        drawn["symbols"] = min(drawn["symbols"], 1848)
+    highest = drawn["thresholds"][0]
+    entries = random.choice((1, 1, 2, 5))
+    drawn["thresholds"] = sorted((random.randint(1, highest) for _ in range(entries)), reverse=True)
+    drawn["spends"] = sorted(random.sample(range(1, 1000), entries))
+    drawn["epsilon"] = random.choice((drawn["spends"][-1], 1000, LIMIT - 1))
+    drawn["w"] = random.choice((1, 24, 1024))
+    drawn["method"] = random.randint(1, 7)
 
 
 def task_mutant(random: Random) -> bytes:
@@ -286,7 +309,7 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.1:
         # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        return encoder.item({random.choice((2, 3, 4, 6, 11, 17, 18, 24, 65536)): 2} | pairs)
+        return encoder.item({random.choice((2, 3, 4, 6, 13, 17, 18, 19, 24, 65536)): 2} | pairs)
     else:
         edges = (value - 1, value + 1, -value, 0, 1, 2, 3, 236, 256, 1025, 65537, 1 << 24, LIMIT)
         drawn[name] = random.choice(edges)

@@ -24,6 +24,7 @@ def unhex(value: Any) -> Any:
 
 MESSAGES = load("messages")
 TASK = load("task")
+GROUPS = load("groups")
 
 
 def name(vector: Any) -> str:
