@@ -1,27 +1,22 @@
-"""Rounds between a conversation, an intake, a store and modelled devices, on a clock of their own.
-
-A modelled device keeps the contract of the real one: one t for each own step, a stored
-answer for a repeated query, a refusal where a window would exceed its epsilon.
-"""
+"""Rounds between a conversation, an intake, a store and modelled devices."""
 
 import math
-import random
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.collecting import ack, answer, hello, make_task, refusal, release, rounds_task, status
+from tests.collecting import ack, answer, make_task, refusal, release, rounds_task, status
+from tests.modelled import STEP, Fleet, Modelled, mixed, read
 from tinyldp.collect.conversation import Conversation
-from tinyldp.collect.decoding import Query, decode
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.records import Link
 from tinyldp.collect.store import Store
 from tinyldp.coordinate import Coordinator, entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import frequencies, supports
-from tinyldp_protocol.hashing import GROUPS, group
+from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.messages import (
     BUDGET,
     EARLY,
@@ -29,187 +24,7 @@ from tinyldp_protocol.messages import (
     OS,
     WAITING,
 )
-from tinyldp_protocol.task import LBA, LBU, LPA, LPU, LSP, OLH, OUE, SCALE
-
-STEP = 5  # ms of the modelled clock
-
-
-def read(message: bytes) -> Query:
-    """A query as sent."""
-    query = decode(message, 1)
-    assert isinstance(query, Query)
-    return query
-
-
-class Modelled:
-    """One device. offset: ms of its first step; delay: ms that each way takes."""
-
-    def __init__(self, task, number, link="mqtt", offset=0, delay=5):
-        self.task = task
-        self.pseudonym = b"wearer%2d" % number
-        self.link = Link("mqtt", task.id, self.pseudonym) if link == "mqtt" else Link(link)
-        self.offset = offset
-        self.delay = delay
-        self.random = random.Random(number)
-        self.boots = 0
-        self.step = -1
-        self.t = -1
-        self.bound = None
-        self.spent = defaultdict(int)
-        self.stored = {}
-        self.values = {}
-        self.deaf = False
-        self.mute = False
-        self.heard = []
-        self.boot()
-
-    def boot(self):
-        self.boots += 1
-        self.nonce = bytes([self.boots]) + self.pseudonym[1:]
-        self.known = False
-
-    @property
-    def position(self):
-        return group(self.task.id, self.pseudonym)
-
-    def tick(self, now):
-        """What leaves at this ms: a new step each tick, with hello until it is known."""
-        if now < self.offset or (now - self.offset) % self.task.tick:
-            return []
-        self.step += 1
-        self.values[self.step] = self.random.randrange(self.task.symbols)
-        return ([] if self.known else [self.hello()]) + [status(self.nonce)]
-
-    def hello(self):
-        return hello(self.task, self.pseudonym, self.nonce)
-
-    def take(self, message):
-        """The reply to a message, or None."""
-        if self.deaf:
-            return None
-        if message[1] == 2:
-            self.known = message[-1] == 0xF4
-            return None
-        query = read(message)
-        self.heard.append(query)
-        assert query.task == self.task.id
-        if (self.position - query.start) % GROUPS >= query.size:
-            return None
-        reason = self.reason(query)
-        if reason:
-            return refusal(self.nonce, query.t, query.phase, reason)
-        report = self.stored[query.phase]
-        return answer(self.nonce, query.t, query.phase, *report)
-
-    def reason(self, query):
-        if query.t < self.t:
-            return LATE
-        fresh = query.t > self.t
-        if fresh and self.bound == self.step:
-            return EARLY
-        step = self.step if fresh else self.bound
-        spend = self.task.spends[query.entry]
-        if fresh or query.phase not in self.stored:
-            first = max(0, self.step - self.task.w + 1)
-            window = sum(self.spent[i] for i in range(first, self.step + 1))
-            if window + spend > self.task.epsilon:
-                return BUDGET
-            if fresh:
-                self.t, self.bound, self.stored = query.t, self.step, {}
-            self.spent[step] += spend
-            self.stored[query.phase] = (query.entry, self.report(query.entry, step))
-        return 0
-
-    def report(self, entry, step):
-        """GRR; of other oracles, zeros will do."""
-        width = self.task.width
-        if self.task.mechanism in (OUE, OLH):
-            return bytes(width)
-        u = self.random.randrange(SCALE)
-        value = self.values[step]
-        lie = u // self.task.thresholds[entry]
-        if lie < self.task.symbols - 1:
-            value = (value + 1 + lie) % self.task.symbols
-        return value.to_bytes(width, "little")
-
-    def most(self):
-        """The most that any window has cost."""
-        w = self.task.w
-        steps = range(self.step + 1)
-        return max(sum(self.spent[i] for i in steps[n : n + w]) for n in steps)
-
-
-class Fleet:
-    """A host and its devices. lose(device, message): whether a query to it gets lost."""
-
-    def __init__(self, path, task, devices):
-        self.path = path
-        self.task = task
-        self.devices = devices
-        self.now = 0
-        self.sent = []
-        self.lose = lambda device, message: False
-        self.flying = []
-        self.start()
-
-    def start(self):
-        self.store = Store.create(self.path, self.task)
-        self.rounds = Conversation(self.task, self.store.next_step(self.task.id.hex()))
-        self.intake = Intake(self.task, self.store, self.rounds)
-
-    def restart(self):
-        self.store.close()
-        self.start()
-
-    def run(self, until):
-        """Play until a decision about step `until` - 1 is stored, or for long enough."""
-        end = self.now + (until + 8) * 2 * self.task.tick
-        while self.now < end and (self.rounds.t is None or self.rounds.t < until):
-            self.play()
-        return self.store.decisions(self.task.id.hex())
-
-    def play(self, ms=STEP):
-        for _ in range(ms // STEP):
-            self.now += STEP
-            for device in self.devices:
-                if not device.mute:
-                    self.up(device, device.tick(self.now))
-            due = [item for item in self.flying if item[0] <= self.now]
-            self.flying = [item for item in self.flying if item[0] > self.now]
-            for _, device, message in due:
-                reply = device.take(message)
-                if reply is not None and not device.mute:
-                    self.up(device, [reply])
-            for link, message in self.rounds.poll(self.now):
-                self.sent.append((link, message))
-                self.down(link, message)
-                self.rounds.asked(link, self.now)
-            self.commit()
-
-    def up(self, device, sent):
-        self.intake.feed(device.link, sent, self.now, self.now)
-
-    def down(self, link, message):
-        for device in self.devices:
-            fleet = link.task is not None and link.pseudonym is None
-            mine = device.link.task is not None if fleet else device.link == link
-            if mine and not self.lose(device, message):
-                self.flying.append((self.now + 2 * device.delay, device, message))
-
-    def commit(self):
-        if self.intake.waiting():
-            batch = self.intake.batch(self.now, self.now)
-            for link, message in self.intake.committed(self.store.commit(batch)):
-                self.down(link, message)
-
-    def rejections(self):
-        return dict(self.store.rejections())
-
-    def answers(self):
-        found = {}
-        for t, phase, reports in self.store.answers(self.task.id.hex()):
-            found[t, phase] = reports
-        return found
+from tinyldp_protocol.task import LBA, LBU, LPA, LPU, LSP, OLH, OUE
 
 
 @pytest.fixture
@@ -223,14 +38,6 @@ def fleet(tmp_path):
     yield make
     for one in made:
         one.store.close()
-
-
-def mixed(task, n=6):
-    """Devices on MQTT and on serial ports, out of step with each other."""
-    return [
-        Modelled(task, i, "mqtt" if i % 2 else f"/dev/tty{i}", offset=STEP * (1 + 7 * i % 19))
-        for i in range(n)
-    ]
 
 
 def check_estimates(fleet, decisions):

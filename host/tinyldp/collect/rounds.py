@@ -64,14 +64,12 @@ def next_step(connection: sa.Connection, task: str) -> int:
 
 
 def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
-    """By t."""
+    """By t. A damaged release is shorter, or longer, than it should be."""
     c = DECISIONS.c
     columns = [c[name] for name in DecisionRow._fields]
     query = sa.select(*columns).where(c.task == task).order_by(c.t)
-    return [
-        DecisionRow(*row)._replace(release=tuple(np.frombuffer(row.release, "<f8").tolist()))
-        for row in connection.execute(query)
-    ]
+    found = (DecisionRow(*row) for row in connection.execute(query))
+    return [row._replace(release=_floats(row.release)) for row in found]
 
 
 def questions(connection: sa.Connection, task: str) -> list[Question]:
@@ -139,6 +137,11 @@ def answers_of(connection: sa.Connection, device: int, boot: int) -> int:
     """How many answers of this boot of the device were counted."""
     mine = (ANSWERS.c.device == device) & (ANSWERS.c.boot == boot)
     return connection.scalar(sa.select(sa.func.count()).select_from(ANSWERS).where(mine)) or 0
+
+
+def _floats(data: Any) -> tuple[float, ...]:
+    whole = data[: len(data) // 8 * 8]
+    return tuple(np.frombuffer(whole, "<f8").tolist())
 
 
 def _totals(connection: sa.Connection, query: Any) -> Counter[int]:

@@ -78,6 +78,18 @@ def _deviation(variance: float, row: Row) -> str:
     return f"{100 * math.sqrt(variance):.2f} %"
 
 
+def _three(x: float | None, row: Row) -> str:
+    return _NONE if x is None else f"{x:.3g}"
+
+
+def _four(x: float, row: Row) -> str:
+    return f"{x:.4f}"
+
+
+def _refused(names: dict[str, int], row: Row) -> str:
+    return ", ".join(f"{name} {n:,}" for name, n in names.items()) or _NONE
+
+
 _NAME = Column("name", "Name", "name")
 _STREAMS = [
     Column("device", "Device", "device", code=True),
@@ -122,6 +134,40 @@ REJECTIONS = [
     Column("name", "Reason", "reason"),
     Column("count", "Messages", "messages", True),
 ]
+
+ROUND_DEVICES = [
+    Column("device", "Device", "device", code=True),
+    Column("asked", "Asked", "asked", True),
+    Column("answered", "Answered", "answered", True),
+    Column("rate", "Of those", "of those", True, show=_share),
+    Column("refusals", "Refused", "refused", show=_refused),
+]
+REFUSALS = [
+    Column("name", "Reason", "reason"),
+    Column("count", "Refusals", "refusals", True),
+    Column("meaning", "What it means", "what it means", prose=True),
+]
+DECISIONS = [
+    Column("t", "Step", "step", True),
+    Column("outcome", "Decided", "decided"),
+    Column("dis", "Dissimilarity", "dis", True, show=_three),
+    Column("err", "Error of a publication", "err", True, show=_three),
+    Column("units", "Spent on it, units", "units", True),
+    Column("epsilon", "The same, ε", "ε", True, show=_four),
+    Column("n", "Answers to it", "n", True),
+    Column("answered", "All answers", "answers", True),
+    Column("asked", "Asked for", "asked", True),
+    Column("users", "Devices there", "devices", True),
+]
+_MEANINGS = {
+    "late": "asked about a step before the last one, or its value was no longer kept",
+    "early": "the device's step had not changed yet; it is asked again",
+    "foreign": "asked under another Task",
+    "unknown entry": "asked for a spend that the Task does not have",
+    "budget": "a window would have exceeded what it may spend",
+    "waiting": "the ledger was lost: a whole window is waited out",
+    "lost": "it was spent before a reset, and no answer is stored",
+}
 
 _VALUE = [Column("value", "Value", "value", True)]
 _STANDS_FOR = [Column("name", "Stands for", "stands for")]
@@ -194,6 +240,80 @@ def frequency_legend(table: Row) -> str:
             f" {len(table['values']):,}: such a choice favours those that noise made larger."
         )
     return " ".join([said, *table["left_out"]])
+
+
+_DECISIONS_LEGEND = (
+    "A publication is made where the dissimilarity from the last one exceeds the error that it"
+    " would have. Units are 2^-16 of an ε: what each device spent that was asked for it."
+)
+ROUND_DEVICES_LEGEND = "Asked: questions that meant the device while it was there."
+
+
+def round_columns(table: Row) -> list[Column]:
+    """The columns of one Task's estimates by step, one for each followed value."""
+    names = table["names"] or [f"{value:,}" for value in table["followed"]]
+    return [
+        Column("t", "Step", "step", True),
+        *(
+            Column(f"value {value}", f"{name}, raw ± standard deviation", name, True)
+            for value, name in zip(table["followed"], names, strict=True)
+        ),
+        Column("since", "Published at", "since", True),
+    ]
+
+
+def round_rows(table: Row) -> list[Row]:
+    """Some of the steps' estimates, evenly spread."""
+    rows = []
+    for step in _spread(table["steps"]):
+        row = {"t": step["t"], "since": step["since"]}
+        for i, value in enumerate(table["followed"]):
+            cell = _NONE
+            if step["frequencies"] is not None:
+                deviation = math.sqrt(step["variances"][i])
+                cell = f"{100 * step['frequencies'][i]:.1f} ± {100 * deviation:.1f} %"
+            row[f"value {value}"] = cell
+        rows.append(row)
+    return rows
+
+
+def round_legend(table: Row) -> str:
+    """What the estimates of one Task's rounds are about."""
+    said = (
+        "Raw estimates of each value's share, of the devices that answered, with the standard"
+        " deviation by the integers of the entry that was asked for; where nothing was"
+        " published, the last publication stands."
+    )
+    return said + _some(table)
+
+
+def decision_rows(table: Row) -> list[Row]:
+    """Some of the steps' decisions, evenly spread."""
+    return _spread(table["steps"])
+
+
+def decision_legend(table: Row) -> str:
+    """What the decisions of one Task's rounds are about."""
+    return _DECISIONS_LEGEND + _some(table)
+
+
+def refusal_rows(table: Row) -> list[Row]:
+    """One for each reason that was given."""
+    return [
+        {"name": name, "count": n, "meaning": _MEANINGS.get(name, "")}
+        for name, n in table["refusals"].items()
+    ]
+
+
+def _spread(steps: list[Row]) -> list[Row]:
+    return steps[:: max(1, -(-len(steps) // MOST_KNOTS))]
+
+
+def _some(table: Row) -> str:
+    shown = len(_spread(table["steps"]))
+    if shown == table["steps_in_all"]:
+        return ""
+    return f" Shown are {shown} of {table['steps_in_all']:,} steps; --csv writes all."
 
 
 def curve_rows(table: Row) -> list[Row]:

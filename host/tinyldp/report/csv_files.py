@@ -7,30 +7,45 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
+from tinyldp.estimate import expected_variance
 from tinyldp.report.data import is_stream
+from tinyldp.report.rounds import REASONS
+from tinyldp.report.symbols import clean
+from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
 
 
 def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
-    """Write one file for each stream, PSEUDONYM-NONCE.csv.
+    """Write one file for each stream, PSEUDONYM-NONCE.csv, and for each Task with a method
+    its rounds, TASK-steps.csv, and its devices, TASK-devices.csv.
 
     Gives their paths, and a sentence for each stream that claims the impossible
     and is left out.
 
     The columns are step (0-based, in the order of release) and symbol (empty when
     its frame is lost or not here yet); of oracles, step and report: GRR's value, of
-    OUE and OLH the bytes in hexadecimal. The folder is made if there is none.
-    Raises UserError when it cannot be written.
+    OUE and OLH the bytes in hexadecimal. Of rounds: each step's decision, the variance of
+    a frequency in what it published, averaged over the values, and the release that stands
+    then, raw; each device's questions, answers and refusals by reason. The
+    folder is made if there is none. Raises UserError when it cannot be written.
     """
     folder = Path(folder)
-    paths = []
+    paths: list[Path] = []
     left_out = []
+    rounds: set[bytes] = set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for stream in store.streams():
+            task = store.task(stream.task_id)
+            if task.method is not None:
+                if task.id not in rounds:
+                    rounds.add(task.id)
+                    paths += _write_rounds(store, folder, task)
+                continue
             # A store that comes from elsewhere must not choose other folders.
             name = re.sub("[^0-9A-Za-z]", "_", stream.pseudonym) + "-"
             name += re.sub("[^0-9A-Za-z]", "_", stream.nonce)
@@ -42,7 +57,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 continue
             with path.open("w", encoding="ascii", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
-                oracle = not is_stream(store.task(stream.task_id))
+                oracle = not is_stream(task)
                 writer.writerow(("step", "report" if oracle else "symbol"))
                 said = (
                     [bytes(row).hex() for row in symbols] if symbols.ndim > 1 else symbols.tolist()
@@ -53,3 +68,29 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     return paths, left_out
+
+
+def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
+    """The two files of one Task's rounds."""
+    task_id = task.id.hex()
+    # By phase: that of the publication is the last one.
+    entries = {question.t: question.entry for question in store.questions(task_id)}
+    steps = folder / f"{task_id}-steps.csv"
+    with steps.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        head = ("step", "outcome", "published", "dis", "err", "units", "answers", "devices")
+        writer.writerow((*head, "variance", *(f"value {k}" for k in range(task.symbols))))
+        for row in store.decisions(task_id):
+            variance = None
+            if row.published and row.n and row.t in entries:
+                variance = expected_variance(entry_task(task, entries[row.t]), row.n)
+            told = (row.t, clean(row.outcome), int(row.published), row.dis, row.err)
+            writer.writerow((*told, row.units, row.n, row.users, variance, *row.release))
+    devices = folder / f"{task_id}-devices.csv"
+    with devices.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("device", "asked", "answered", *REASONS.values()))
+        for peer in store.peers(task_id):
+            refused = (peer.refusals.get(reason, 0) for reason in REASONS)
+            writer.writerow((clean(peer.pseudonym), peer.asked, peer.answers, *refused))
+    return [steps, devices]

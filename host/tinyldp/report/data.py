@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.laws import displacement_law, settled, why_no_law
 from tinyldp.report.estimates import frequency_tables, mean_curves
+from tinyldp.report.rounds import rounds_tables, rounds_title
 from tinyldp.report.symbols import clean
 from tinyldp.study import TITLES
 from tinyldp_protocol.messages import (
@@ -50,6 +51,11 @@ RANDOMIZED = (
     "Each report was randomized on its device before it was sent. One report says little about"
     " a value, and each further report of the same device says a little more."
 )
+ANSWERED = (
+    "Each answer was randomized on its device before it was sent. In any w of its own steps a"
+    " device spends no more than its Task allows, whatever it is asked, and refuses the rest;"
+    " over longer times what its answers say adds up without end."
+)
 CERTIFIED = "Each Task has a certificate, which states exactly what its devices give away at most."
 NO_CERTIFICATE = (
     "Tasks marked “uncertified” have no certificate: nothing here states how much they hide."
@@ -79,7 +85,8 @@ def report_data(
     and beside that as `postprocess` makes them, if it is named ("norm-sub", "simplex").
     curve: for each stream mechanism's Task, estimate the mean curve with knots that many
     steps apart, 0 for the least distance that keeps its noise down (estimates.mean_curves);
-    None: do not. confidence: of all intervals.
+    None: do not. confidence: of all intervals. "rounds": for each Task with a method what
+    its rounds came to (rounds.rounds_tables); of their devices "received" counts answers.
     Raises UserError for an unknown name of a post-processing.
     """
     streams = store.streams()
@@ -100,6 +107,8 @@ def report_data(
             name = names.get(stream.pseudonym)
             row["name"] = None if name is None else clean(name)
         rows.append(row)
+    # What follows is about frames, or about rounds: no Task has both.
+    framed = {task_id: task for task_id, task in tasks.items() if task.method is None}
     uncertified = not said or UNCERTIFIED in said.values()
     return {
         "protection": _protection(tasks.values()),
@@ -108,13 +117,17 @@ def report_data(
         "warnings": _warnings(rows),
         "estimates": [
             {**table, "certificate": said[table["task"]]}
-            for table in frequency_tables(store, streams, tasks, postprocess, confidence)
+            for table in frequency_tables(store, streams, framed, postprocess, confidence)
         ],
         "curves": []
         if curve is None
         else [
             {**table, "certificate": said[table["task"]]}
-            for table in mean_curves(store, streams, tasks, curve, confidence)
+            for table in mean_curves(store, streams, framed, curve, confidence)
+        ],
+        "rounds": [
+            {**table, "certificate": said[table["task"]]}
+            for table in rounds_tables(store, tasks, confidence)
         ],
         "streams": rows,
         "tasks": [
@@ -151,7 +164,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def mechanism_name(task: Task) -> str:
-    return TITLES[task.mechanism]
+    return TITLES[task.mechanism] if task.method is None else rounds_title(task)
 
 
 def is_stream(task: Task) -> bool:
@@ -160,8 +173,11 @@ def is_stream(task: Task) -> bool:
 
 
 def _protection(tasks: Iterable[Task]) -> str:
-    kinds = {is_stream(task) for task in tasks} or {True}
-    return " ".join([SHUFFLED] * (True in kinds) + [RANDOMIZED] * (False in kinds))
+    kinds = {
+        SHUFFLED if is_stream(task) else RANDOMIZED if task.method is None else ANSWERED
+        for task in tasks
+    } or {SHUFFLED}
+    return " ".join(said for said in (SHUFFLED, RANDOMIZED, ANSWERED) if said in kinds)
 
 
 def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[str, Any]:
@@ -172,6 +188,11 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         # The last status may be older than the last frame.
         so_far = True
         sent = stream.received + stream.lost + stream.missing
+        if task.batch is None:
+            # Of answers those that did not count have no number.
+            sent = max(sent, stream.count or 0)
+    elif task.batch is None:
+        sent = stream.count
     else:
         sent = -(-stream.count // task.batch)
     return {

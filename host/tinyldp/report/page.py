@@ -12,16 +12,26 @@ from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
     CURVE,
+    DECISIONS,
+    REFUSALS,
     REJECTIONS,
     REJECTIONS_LEGEND,
+    ROUND_DEVICES,
+    ROUND_DEVICES_LEGEND,
     STREAMS_LEGEND,
     TASKS,
     Column,
     curve_legend,
     curve_rows,
+    decision_legend,
+    decision_rows,
     frequency_columns,
     frequency_legend,
     frequency_rows,
+    refusal_rows,
+    round_columns,
+    round_legend,
+    round_rows,
     stream_columns,
 )
 from tinyldp.report.data import (
@@ -39,6 +49,8 @@ from tinyldp.report.pictures import (
     over_time_picture,
     series_picture,
 )
+from tinyldp.report.round_pictures import decisions_picture, rounds_picture
+from tinyldp.report.rounds import summary
 from tinyldp.report.symbols import clean
 
 if TYPE_CHECKING:
@@ -51,6 +63,14 @@ AVERAGES = (
 )
 NO_CERTIFICATE_YET = f"{UNCERTIFIED}: no certificate"
 _SHARES = "Dots: raw estimates; lines: the interval that holds each true share."
+_STEPS = (
+    "Each step's raw estimate in the band of its intervals; where nothing was published, the"
+    " last publication stands."
+)
+_DECISIONS = (
+    "Above: a publication is made where the dissimilarity exceeds the error. Below: what each"
+    " device spent that was asked for it."
+)
 _BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
@@ -148,6 +168,7 @@ def _page(
         warnings,
         _numbers(data),
         *_estimates(store, data),
+        *_rounds(data),
         "<h2>Streams</h2>",
         _table(
             stream_columns(streams),
@@ -224,6 +245,29 @@ def _estimates(store: Store, data: dict[str, Any]) -> list[str]:
         else:
             body = [_problem(table)]
         parts += _estimate("Mean curve", table, body)
+    return parts
+
+
+def _rounds(data: dict[str, Any]) -> list[str]:
+    """What the rounds of each Task came to."""
+    parts = ["<h2>Rounds</h2>"] if data["rounds"] else []
+    for number, table in enumerate(data["rounds"]):
+        tag = _tag(table)
+        body = [f"<p>{escape(summary(table))}</p>"]
+        if table["problem"] is not None:
+            body.append(_problem(table))
+        elif table["steps"]:
+            body += [
+                _figure(rounds_picture(f"r{number}", table), _STEPS),
+                _table(round_columns(table), round_rows(table), round_legend(table), tag),
+                _figure(decisions_picture(f"d{number}", table), _DECISIONS),
+                _table(DECISIONS, decision_rows(table), decision_legend(table), tag),
+            ]
+        body += [
+            _table(ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND, tag),
+            _table(REFUSALS, refusal_rows(table), "Refusals.", tag, "Nothing was refused."),
+        ]
+        parts += _estimate("Rounds", table, body)
     return parts
 
 

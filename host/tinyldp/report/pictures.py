@@ -111,7 +111,7 @@ def series_picture(
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
         shown = "Released series" + ("" if original is None else " over the original one")
-        return _svg(figure, key, f"{shown}: {steps:,} steps.")
+        return svg(figure, key, f"{shown}: {steps:,} steps.")
 
 
 def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
@@ -165,7 +165,7 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
                 fontsize=8.5,
             )
         shown = f"Distribution of the displacement, from {first} to {last} steps."
-        return _svg(figure, key, shown)
+        return svg(figure, key, shown)
 
 
 def frequency_picture(key: str, task: Task, table: dict[str, Any]) -> str:
@@ -193,7 +193,7 @@ def frequency_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.set_title(f"Shares{shown}" if shown else "Shares of the values")
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
-        return _svg(figure, key, f"Estimated shares of {len(rows)} values with their intervals.")
+        return svg(figure, key, f"Estimated shares of {len(rows)} values with their intervals.")
 
 
 def over_time_picture(key: str, task: Task, table: dict[str, Any]) -> str:
@@ -221,7 +221,7 @@ def over_time_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return _svg(figure, key, f"Estimated shares over time, in {len(pieces)} pieces.")
+        return svg(figure, key, f"Estimated shares over time, in {len(pieces)} pieces.")
 
 
 def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
@@ -250,7 +250,7 @@ def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
-        return _svg(figure, key, f"Estimated mean curve over {len(released):,} steps.")
+        return svg(figure, key, f"Estimated mean curve over {len(released):,} steps.")
 
 
 def _value_name(task: Task, value: int) -> str:
@@ -354,7 +354,7 @@ def drawing(size: tuple[float, float]) -> Iterator[Figure]:
         yield Figure(figsize=size, layout="constrained")
 
 
-def _svg(figure: Figure, key: str, description: str) -> str:
+def svg(figure: Figure, key: str, description: str) -> str:
     """The figure as an SVG element whose ids begin with key."""
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -16,20 +16,31 @@ from rich.text import Text
 from tinyldp.report.columns import (
     ALARMS,
     CURVE,
+    DECISIONS,
+    REFUSALS,
     REJECTIONS,
     REJECTIONS_LEGEND,
+    ROUND_DEVICES,
+    ROUND_DEVICES_LEGEND,
     STREAMS_LEGEND_SHORT,
     TASKS,
     Column,
     Row,
     curve_legend,
     curve_rows,
+    decision_legend,
+    decision_rows,
     frequency_columns,
     frequency_legend,
     frequency_rows,
+    refusal_rows,
+    round_columns,
+    round_legend,
+    round_rows,
     stream_columns,
 )
 from tinyldp.report.data import UNCERTIFIED
+from tinyldp.report.rounds import summary
 
 
 def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> str:
@@ -59,6 +70,8 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
         )
     for table in data["curves"]:
         _print_estimate(console, "Mean curve", table, lambda _: CURVE, curve_rows, curve_legend)
+    for table in data["rounds"]:
+        _print_rounds(console, table)
     streams = data["streams"]
     if streams:
         _print(console, f"Streams{mark}", stream_columns(streams), streams, STREAMS_LEGEND_SHORT)
@@ -90,6 +103,24 @@ def _print_estimate(
     else:
         console.print(Text(title, style="bold"))
         console.print(Text(" ".join([table["problem"], *table.get("left_out", [])]) + "\n"))
+
+
+def _print_rounds(console: Console, table: dict[str, Any]) -> None:
+    name = f"Task {table['task']}, {table['mechanism']} ({table['certificate']})"
+    console.print(Text(f"Rounds of {name}", style="bold"))
+    console.print(Text(summary(table) + "\n"))
+    if table["problem"] is not None:
+        console.print(Text(table["problem"] + "\n"))
+    elif table["steps"]:
+        columns, rows = round_columns(table), round_rows(table)
+        _print(console, f"Estimates of {name}", columns, rows, round_legend(table))
+        rows, legend = decision_rows(table), decision_legend(table)
+        _print(console, f"Decisions of {name}", DECISIONS, rows, legend)
+    _print(console, f"Answers of {name}", ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND)
+    if table["refusals"]:
+        _print(console, f"Refusals of {name}", REFUSALS, refusal_rows(table))
+    else:
+        console.print(Text("Nothing was refused.\n"))
 
 
 def _print(

@@ -1,0 +1,68 @@
+"""Pictures of rounds: estimates over the steps, and what was decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyldp.report.pictures import BARS, ORIGINAL, QUIET, RELEASED, drawing, svg
+
+
+def rounds_picture(key: str, table: dict[str, Any]) -> str:
+    """The followed values' estimates, step by step; table: one of rounds.rounds_tables."""
+    steps = [step for step in table["steps"] if step["frequencies"] is not None]
+    t = np.array([step["t"] for step in steps])
+    names = table["names"] or [f"{value:,}" for value in table["followed"]]
+    with drawing((9.6, 3.4)) as figure:
+        import matplotlib
+
+        axis = figure.subplots()
+        colors = matplotlib.colormaps["tab10"]
+        for i, name in enumerate(names if steps else []):
+            lines = ("frequencies", "low", "high")
+            raw, low, high = (np.array([step[line][i] for step in steps]) for line in lines)
+            axis.fill_between(t, low, high, step="post", color=colors(i), alpha=0.12, lw=0)
+            axis.plot(t, raw, drawstyle="steps-post", color=colors(i), lw=1.1, label=name)
+        axis.axhline(0, color=QUIET, lw=0.8, zorder=0)
+        axis.set_title("Shares at each step")
+        _steps(axis)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        _legend(figure, axis, 4)
+        return svg(figure, key, f"Estimated shares over {len(steps)} steps.")
+
+
+def decisions_picture(key: str, table: dict[str, Any]) -> str:
+    """Dissimilarity and error of each step, and what publications cost."""
+    steps = table["steps"]
+    t = np.array([step["t"] for step in steps])
+    dis, err = (
+        np.array([np.nan if step[name] is None else step[name] for step in steps])
+        for name in ("dis", "err")
+    )
+    spent = np.array([step["epsilon"] for step in steps])
+    published = np.array([step["published"] for step in steps])
+    with drawing((9.6, 4.2)) as figure:
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+        above.plot(t, dis, color=RELEASED, lw=1, marker=".", ms=3, label="dissimilarity")
+        above.plot(t, err, color=ORIGINAL, lw=1, marker=".", ms=3, label="error")
+        there = published & ~np.isnan(dis)
+        above.plot(t[there], dis[there], "o", ms=4.5, mfc="none", color=RELEASED, label="published")
+        above.axhline(0, color=QUIET, lw=0.8, zorder=0)
+        above.set_title("What was decided")
+        below.bar(t, spent, width=1.0, color=BARS)
+        below.set_ylabel("ε spent")
+        _steps(below)
+        _legend(figure, above, 3)
+        return svg(figure, key, f"Decisions of {len(steps)} steps.")
+
+
+def _steps(axis: Any) -> None:
+    axis.set_xlabel("step")
+    axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _legend(figure: Any, axis: Any, columns: int) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns)

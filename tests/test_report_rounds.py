@@ -1,0 +1,226 @@
+"""The report of rounds: what the store holds, in all four forms, with each entry's variance."""
+
+import csv
+import json
+import re
+import sqlite3
+
+import numpy as np
+import pytest
+
+from tests.collecting import hello, make_task, rounds_task, status
+from tests.modelled import Fleet, mixed
+from tinyldp.collect.intake import Intake
+from tinyldp.collect.records import Link
+from tinyldp.coordinate import entry_task
+from tinyldp.estimate import expected_variance, frequencies, supports
+from tinyldp.report import render_report, report_data, rounds, text_report, write_csv
+from tinyldp_protocol.messages import ENDED, WAITING
+from tinyldp_protocol.task import LBA, LBU, LPU, OLH
+
+STEPS = 30
+
+
+@pytest.fixture(scope="module")
+def lba(tmp_path_factory):
+    """LBA over 8 devices; one is deaf, one has lost its ledger."""
+    task = rounds_task(LBA, epsilon=8.0)
+    line = Fleet(tmp_path_factory.mktemp("lba") / "a.db", task, mixed(task, 8))
+    line.devices[3].deaf = True
+    line.devices[4].reason = lambda query: WAITING
+    line.run(STEPS)
+    yield line
+    line.store.close()
+
+
+@pytest.fixture
+def table(lba):
+    return report_data(lba.store)["rounds"][0]
+
+
+def test_json_holds_every_step(lba, table):
+    assert json.loads(json.dumps(table)) == table
+    assert [step["t"] for step in table["steps"]] == list(range(STEPS))
+    assert table["steps_in_all"] == STEPS
+    assert table["mechanism"] == "LBA over GRR"
+    assert table["epsilon"] == 8.0
+    assert sum(table["outcomes"].values()) == STEPS
+    assert table["followed"] == [0, 1, 2, 3]
+
+
+def test_estimates_have_the_variance_of_the_entry_that_was_used(lba, table):
+    task = lba.task
+    answers = lba.answers()
+    asked = {(q.t, q.phase): q for q in lba.store.questions(task.id.hex())}
+    entries = set()
+    for step in table["steps"]:
+        if not step["published"]:
+            continue
+        question = asked[step["t"], 1]
+        entries.add(question.entry)
+        assert step["units"] == task.spends[question.entry]
+        assert step["epsilon"] == step["units"] / 65536
+        oracle = entry_task(task, question.entry)
+        counts = supports(oracle, answers[step["t"], 1][:, 0])
+        expected = frequencies(oracle, counts, step["n"])
+        assert step["frequencies"] == expected.frequencies.tolist()
+        assert step["variances"] == expected.variances.tolist()
+        assert (step["low"], step["high"]) == (expected.low.tolist(), expected.high.tolist())
+    # With one and the same entry everywhere this would show nothing.
+    assert len(entries) > 1
+
+
+def test_between_publications_the_last_one_stands(table):
+    steps = table["steps"]
+    held = [step for step in steps if step["since"] is not None and not step["published"]]
+    assert held
+    for step in held:
+        origin = steps[step["since"]]
+        assert origin["published"]
+        assert step["frequencies"] == origin["frequencies"]
+        assert not any(s["published"] for s in steps[origin["t"] + 1 : step["t"] + 1])
+
+
+def test_devices_refusals_and_communication(lba, table):
+    devices = {row["device"]: row for row in table["devices"]}
+    deaf = devices[lba.devices[3].pseudonym.hex()]
+    lost = devices[lba.devices[4].pseudonym.hex()]
+    good = devices[lba.devices[0].pseudonym.hex()]
+    assert (deaf["answered"], deaf["rate"], deaf["refusals"]) == (0, 0.0, {})
+    assert lost["answered"] == 0
+    # The question of the step that was open at last may have no answer yet.
+    assert lost["asked"] - lost["refusals"]["waiting"] in (0, 1)
+    assert good["rate"] > 0.9
+    assert table["refusals"]["waiting"] == lost["refusals"]["waiting"]
+    # One for the dissimilarity at each step, one more for each publication, of 6 in 8.
+    publications = table["publications"]
+    assert table["cfpu_asked"] == pytest.approx(1 + publications / STEPS)
+    assert table["cfpu"] == pytest.approx(0.75 * table["cfpu_asked"])
+    assert (table["answer_bytes"], table["query_bytes"]) == (18, 30)
+
+
+def test_the_same_numbers_as_text_and_page(lba, table, tmp_path):
+    data = report_data(lba.store)
+    text = text_report(data, 160)
+    page = tmp_path / "a.html"
+    render_report(lba.store, page, data=data)
+    html = page.read_text()
+    shown = table["steps"][0]
+    for form in (text, html):
+        assert "LBA over GRR" in form
+        assert f"{shown['dis']:.3g}" in form
+        assert "waiting" in form
+        assert f"{100 * shown['frequencies'][0]:.1f} ± " in form if shown["published"] else True
+        assert f"{table['cfpu']:.3f} for each device and step" in form
+        assert "refuses the rest" in form
+    assert html.count("<svg") == 2
+    assert "Decisions of 30 steps." in html
+    assert not re.search(r'(src|href)="http', html)
+
+
+def test_csv_holds_every_step_and_value(lba, tmp_path):
+    paths, left_out = write_csv(lba.store, tmp_path / "csv")
+    name = lba.task.id.hex()
+    assert [path.name for path in paths] == [f"{name}-steps.csv", f"{name}-devices.csv"]
+    assert left_out == []
+    with paths[0].open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == STEPS
+    decisions = lba.store.decisions(name)
+    for row, decision in zip(rows, decisions, strict=True):
+        assert row["outcome"] == decision.outcome
+        assert [float(row[f"value {k}"]) for k in range(4)] == list(decision.release)
+        if decision.published:
+            entry = lba.task.spends.index(decision.units)
+            expected = expected_variance(entry_task(lba.task, entry), decision.n)
+            assert float(row["variance"]) == expected
+        else:
+            assert row["variance"] == ""
+    with paths[1].open() as file:
+        devices = {row["device"]: row for row in csv.DictReader(file)}
+    lost = devices[lba.devices[4].pseudonym.hex()]
+    assert int(lost["asked"]) - int(lost["waiting"]) in (0, 1)
+    assert int(lost["waiting"]) >= STEPS
+    assert lost["budget"] == "0"
+
+
+def test_many_steps_are_thinned_out(lba, monkeypatch):
+    monkeypatch.setattr(rounds, "MOST_STEPS", 8)
+    table = report_data(lba.store)["rounds"][0]
+    assert table["every"] == 4
+    assert [step["t"] for step in table["steps"]] == list(range(0, STEPS, 4))
+    assert table["steps_in_all"] == STEPS
+    for step in table["steps"]:
+        assert (step["frequencies"] is None) == (step["since"] is None)
+    assert "Every 4th step" in text_report(report_data(lba.store))
+
+
+def test_nothing_yet(tmp_path):
+    """A device said hello, and nothing was asked."""
+    task = rounds_task(LBU)
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 1))
+    device = line.devices[0]
+    line.up(device, [device.hello(), status(device.nonce, health=ENDED)])
+    line.commit()
+    data = report_data(line.store)
+    assert data["rounds"][0]["steps"] == []
+    assert data["streams"][0]["sent"] == 0
+    text_report(data)
+    render_report(line.store, tmp_path / "a.html", data=data)
+    assert len(write_csv(line.store, tmp_path)[0]) == 2
+    line.store.close()
+
+
+def test_values_have_names_and_reports_may_be_bytes(tmp_path):
+    olh = {"mechanism": OLH, "buckets": 4, "thresholds": [2_000_000]}
+    task = rounds_task(LPU, **olh, symbols=12, bins=list(range(10, 120, 10)))
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 8))
+    line.run(5)
+    table = report_data(line.store)["rounds"][0]
+    assert table["mechanism"] == "LPU over OLH"
+    assert len(table["followed"]) == 8
+    assert table["names"][0].startswith("<10")
+    assert all(np.isfinite(step["variances"]).all() for step in table["steps"])
+    assert "<10" in text_report(report_data(line.store), 250)
+    line.store.close()
+
+
+def test_beside_a_stream_in_one_database(tmp_path):
+    """Frames of one Task and rounds of another: each has its own tables."""
+    task = rounds_task(LBU)
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 2))
+    line.run(3)
+    other = make_task()
+    store = type(line.store).create(tmp_path / "a.db", other)
+    intake = Intake(other, store)
+    intake.feed(Link("usb"), [hello(other, b"streamer", b"nonce  1"), status(b"nonc", 0, 4)], 1)
+    store.commit(intake.batch(1, 1))
+    data = report_data(store, curve=0)
+    assert [table["task"] for table in data["rounds"]] == [task.id.hex()]
+    assert [table["task"] for table in data["curves"]] == [other.id.hex()]
+    assert "shuffled order" in data["protection"]
+    assert "refuses the rest" in data["protection"]
+    render_report(store, tmp_path / "a.html", data=data)
+    assert len(write_csv(store, tmp_path / "csv")[0]) == 3
+    store.close()
+    line.store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE decisions SET release = x'00'", "UPDATE answers SET report = x'09'"],
+)
+def test_damage_is_told_and_costs_no_report(tmp_path, damage):
+    task = rounds_task(LBU)
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 2))
+    line.run(3)
+    line.store.close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute(damage)
+    store = type(line.store)(tmp_path / "a.db")
+    data = report_data(store)
+    assert data["rounds"][0]["problem"]
+    assert data["rounds"][0]["steps"] == []
+    assert data["rounds"][0]["problem"] in text_report(data, 200)
+    render_report(store, tmp_path / "a.html", data=data)
+    store.close()
