@@ -7,10 +7,22 @@ from collections import Counter
 import cbor2
 import pytest
 
-from tests.collecting import ack, hello, make_task, release, status
-from tinyldp.collect.decoding import Ack, Decoding, Hello, Rejected, Release, Status, decode
+from tests.collecting import ack, encoded, hello, make_task, release, status
+from tinyldp.collect.decoding import (
+    Ack,
+    Answer,
+    Decoding,
+    Hello,
+    Query,
+    Refusal,
+    Rejected,
+    Release,
+    Status,
+    decode,
+)
 from tinyldp_protocol.cbor import Malformed
-from tinyldp_protocol.messages import check
+from tinyldp_protocol.hashing import GROUPS
+from tinyldp_protocol.messages import BUDGET, check, put_answer, put_query, put_refusal
 
 TASK = make_task()
 NONCE = b"nonce567"
@@ -19,6 +31,9 @@ GOOD = [
     release(NONCE, 300, b"\1\2"),
     ack(NONCE, 300, True),
     status(NONCE, 3, 999, 1, 2),
+    encoded(put_query, TASK.id, 258, 1, 511, 7, GROUPS),
+    encoded(put_answer, NONCE[:4], 258, 1, 511, b"\1\2"),
+    encoded(put_refusal, NONCE[:4], 258, 0, BUDGET),
 ]
 HOSTILE = {
     "2^60 items": (b"\x9b\x10" + bytes(7), "not minimal|too large"),
@@ -38,6 +53,15 @@ HOSTILE = {
     "float": (b"\xf9\x00\x00", "float"),
     "sequence of 2^30": (GOOD[1][:8] + b"\0\0\0\x40" + GOOD[1][12:], "too large"),
     "one value more": (release(NONCE, 1, b"\1\2\3"), "wrong length"),
+    "query for nobody": (GOOD[4][:-4] + bytes(4), "zero"),
+    "query beyond the circle": (GOOD[4][:-4] + b"\1\xda\xff\0", "too large"),
+    "query from beyond the circle": (GOOD[4][:21] + b"\0\xda\xff\0" + GOOD[4][25:], "too large"),
+    "answer of t = 2^30": (GOOD[5][:8] + b"\0\0\0\x40" + GOOD[5][12:], "too large"),
+    "answer of phase 2": (GOOD[5][:12] + b"\2" + GOOD[5][13:], "too large"),
+    "answer of phase -1": (GOOD[5][:12] + b"\x20" + GOOD[5][13:], "wrong type"),
+    "answer with a byte more": (encoded(put_answer, NONCE[:4], 1, 0, 0, b"abc"), "wrong length"),
+    "refusal without a reason": (GOOD[6][:-1] + b"\0", "zero"),
+    "refusal for reason 8": (GOOD[6][:-1] + b"\x08", "too large"),
     "another version": (GOOD[0].replace(b"\x88\0\1", b"\x88\0\2"), "version"),
 }
 
@@ -56,6 +80,9 @@ def test_good_messages():
         Release(b"nonc", 300, b"\1\2"),
         Ack(b"nonc", 300, True),
         Status(b"nonc", 1, 2, 3, 999),
+        Query(TASK.id, 258, 1, 511, 7, GROUPS),
+        Answer(b"nonc", 258, 1, 511, b"\1\2"),
+        Refusal(b"nonc", 258, 0, BUDGET),
     ]
 
 
@@ -64,6 +91,16 @@ def test_releases_of_every_head(values):
     message = release(NONCE, 0x3FFFFFFF, bytes(range(values)))
     assert decode(message, values) == Release(b"nonc", 0x3FFFFFFF, bytes(range(values)))
     assert outcome(message, values + 1) == "wrong length"
+
+
+@pytest.mark.parametrize("report", [1, 2, 23, 24, 231])
+@pytest.mark.parametrize("phase", [0, 1])
+def test_answers_of_every_head(report, phase):
+    message = encoded(put_answer, NONCE[:4], 0x3FFFFFFF, phase, 65535, bytes(range(report)))
+    assert decode(message, report) == Answer(
+        b"nonc", 0x3FFFFFFF, phase, 65535, bytes(range(report))
+    )
+    assert outcome(message, report + 1) == "wrong length"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -141,8 +178,12 @@ def test_a_decoder_that_trusts_cbor2_is_found():
         compare(trusting, 1_000)
 
 
-def test_the_fast_path_takes_no_other_kind():
-    release_of = Decoding(2).release
-    assert release_of(GOOD[1]) == (b"nonc", 300, b"\1\2")
-    for message in (GOOD[0], GOOD[2], GOOD[3]):
-        assert release_of(message) is None
+def test_the_fast_paths_take_no_other_kind():
+    decoding = Decoding(2)
+    assert decoding.release(GOOD[1]) == (b"nonc", 300, b"\1\2")
+    assert decoding.answer(GOOD[5]) == Answer(b"nonc", 258, 1, 511, b"\1\2")
+    for at, message in enumerate(GOOD):
+        if at != 1:
+            assert decoding.release(message) is None
+        if at != 5:
+            assert decoding.answer(message) is None
