@@ -195,3 +195,14 @@ def test_grids(tmp_path: Path) -> None:
     # The unit itself is there, whatever the grid, for the dissimilarity.
     assert spends(1) == (8192, 16384, 32768)
     assert spends(1, grid="grid = 0") == (32768,)
+
+
+def test_what_does_not_take_rounds_says_so(tmp_path: Path) -> None:
+    from tinyldp.audit import audit
+    from tinyldp.replay import replay
+
+    task = choose(load(tmp_path))
+    with pytest.raises(UserError, match="An audit takes Tasks .*, not LBA, whose devices answer"):
+        audit(task, "cpython")
+    with pytest.raises(UserError, match="A replay takes Tasks .*, not LBA"):
+        replay(task, bytes(10_000), [1, 2, 3])

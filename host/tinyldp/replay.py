@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
+from tinyldp.study import refuse_rounds
 from tinyldp_device.entropy import Entropy, EntropyError, Replay
 from tinyldp_device.mechanism import make_mechanism, pool_words, step_words
 from tinyldp_protocol.hashing import PRIME
@@ -86,6 +87,7 @@ def replay(
     bytes (uint8).
     Raises UserError when the words run out or the health test refuses them.
     """
+    refuse_rounds(task, "A replay")
     source = BytesIO(words if isinstance(words, bytes) else words.read())
     wide = task.mechanism in (OUE, OLH)
     need = step_words(task)

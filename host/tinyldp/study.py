@@ -313,6 +313,15 @@ def load_task(path: str | Path) -> Task:
         raise UserError(f"{path}: {error}") from None
 
 
+def refuse_rounds(task: Task, what: str) -> None:
+    """Raise UserError for a Task of rounds, which `what` (begins a sentence) can't take."""
+    if task.method is not None:
+        raise UserError(
+            f"{what} takes Tasks whose devices release at every step, "
+            f"not {METHOD_TITLES[task.method]}, whose devices answer when they are asked."
+        )
+
+
 def broker_address(text: str) -> tuple[str, int]:
     """(host, port) of "host:port", or UserError."""
     host, colon, port = text.rpartition(":")

@@ -18,6 +18,7 @@ from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
+from tinyldp.study import refuse_rounds
 from tinyldp_protocol.task import GRR, OLH, OUE, Task
 
 CONFIDENCE = 1 - 1e-6
@@ -95,6 +96,7 @@ def audit(
         raise UserError(f"The confidence must lie between 0 and 1, but is {confidence}.")
     if segments is not None and not _FEWEST <= segments <= _MOST:
         raise UserError(f"An audit takes {_FEWEST} to {_MOST:,} segments, not {segments:,}.")
+    refuse_rounds(task, "An audit")
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
