@@ -46,6 +46,9 @@ class Modelled:
         self.values = {}
         self.deaf = False
         self.mute = False
+        # Whether it looks for queries but once a tick, before its next step.
+        self.slow = False
+        self.inbox = []
         self.heard = []
         self.boot()
 
@@ -62,9 +65,12 @@ class Modelled:
         """What leaves at this ms: a new step each tick, with hello until it is known."""
         if now < self.offset or (now - self.offset) % self.task.tick:
             return []
+        replies = [self.settle(message) for message in self.inbox]
+        self.inbox = []
         self.step += 1
         self.values[self.step] = self.random.randrange(self.task.symbols)
-        return ([] if self.known else [self.hello()]) + [status(self.nonce)]
+        said = ([] if self.known else [self.hello()]) + [status(self.nonce)]
+        return said + [reply for reply in replies if reply is not None]
 
     def hello(self):
         return hello(self.task, self.pseudonym, self.nonce)
@@ -76,6 +82,12 @@ class Modelled:
         if message[1] == 2:
             self.known = message[-1] == 0xF4
             return None
+        if self.slow:
+            self.inbox.append(message)
+            return None
+        return self.settle(message)
+
+    def settle(self, message):
         query = read(message)
         self.heard.append(query)
         assert query.task == self.task.id
@@ -149,7 +161,7 @@ class Fleet:
 
     def run(self, until):
         """Play until a decision about step `until` - 1 is stored, or for long enough."""
-        end = self.now + (until + 8) * 2 * self.task.tick
+        end = self.now + (until + 8) * 4 * self.task.tick
         while self.now < end and (self.rounds.t is None or self.rounds.t < until):
             self.play()
         return self.store.decisions(self.task.id.hex())

@@ -455,6 +455,21 @@ def test_a_step_is_decided_with_what_came(fleet):
     assert not any(row.published for row in decisions)
 
 
+@pytest.mark.parametrize("method", [LBU, LBA])
+def test_devices_that_look_for_queries_once_a_tick(fleet, method):
+    """The host gives them time, after a few steps: then all answer everything."""
+    task = rounds_task(method, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    for device in line.devices:
+        device.slow = True
+    decisions = line.run(30)[10:]
+    assert line.now < 30 * 4 * task.tick
+    late = [q for q in line.store.questions(task.id.hex()) if q.t >= 10 and q.answered < q.meant]
+    assert late == []
+    assert {row.users for row in decisions} == {8}
+    assert all(device.most() <= task.epsilon for device in line.devices)
+
+
 def test_an_old_database_still_opens(tmp_path):
     """As it was before there were rounds; collecting into it adds what it lacks."""
     path = tmp_path / "old.db"

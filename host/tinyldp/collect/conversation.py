@@ -1,10 +1,12 @@
 """Rounds: whom to ask what and when, and what to make of answers; without input or output.
 
-A step t takes one tick of the Task. The coordinator says what its one or two phases ask
+A step t takes one tick of the Task, if all speak in time. The coordinator says what its one or two phases ask
 for; here that becomes queries to links, repeated until a device has answered or refused
 for good, and answers become the support counts that the coordinator decides on. A phase
 is over when all present devices that it means have spoken, or its share of the tick is
-over. Present are those that were heard lately; while nobody is, no step begins.
+over. Present are those that were heard lately; while nobody is, no step begins. Where
+answers come when their phase is over, as of devices that look for queries but once a tick,
+phases may take longer, and steps then more than one tick: up to MOST_TICKS.
 
     poll(now)      opens and closes phases; the queries that are due
     asked(...)     one of them has left
@@ -47,6 +49,9 @@ _AGAIN = 1 / 8
 # A device that was not heard for so many beacons, and so many ticks, counts as away.
 _AWAY_BEACONS = 4
 _AWAY_TICKS = 32
+# Ticks that a step may take at most; the part of the devices whose late answers double it.
+MOST_TICKS = 4
+_TOO_LATE = 1 / 4
 # Closed phases whose answers are remembered, to tell a duplicate from a late one.
 _KEPT = 2
 
@@ -143,6 +148,9 @@ class Conversation:
         # Answers in this run; how far to jump while devices are ahead of this host.
         self._heard = False
         self._jump = 1
+        # Ticks that a step may take, and answers that came too late for the last one's.
+        self._ticks = 1
+        self._late = 0
         self._start = start
         self.t: int | None = None
         self.news = News()
@@ -213,6 +221,7 @@ class Conversation:
         if device not in found.meant and not found.means(peer):
             return NOT_ASKED
         if found is not self._phase:
+            self._late += 1
             return LATE_ANSWER
         try:
             found.counts += supports(found.oracle, _decoded(found.oracle, report))
@@ -279,6 +288,9 @@ class Conversation:
             self._coordinator.users = len(present)
         if not present:
             return
+        if self._late > _TOO_LATE * len(present):
+            self._ticks = min(MOST_TICKS, 2 * self._ticks)
+        self._late = 0
         self.t = t
         self._go_on(self._coordinator.begin())
 
@@ -294,7 +306,7 @@ class Conversation:
             entry_task(self._task, ask.entry),
             ranges,
             [_query(self._task.id, ask, start, size) for start, size in ranges],
-            self._due + share * self._task.tick,
+            self._due + share * self._ticks * self._task.tick,
             counts=np.zeros(self._task.symbols, np.int64),
         )
         for peer in self._present:
