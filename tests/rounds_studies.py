@@ -12,7 +12,7 @@ from typing import Any
 from tests.planning_studies import make_study
 from tinyldp.planning import choose
 from tinyldp.study import EPSILON_UNIT, METHODS, Study
-from tinyldp_protocol.task import FIELDS, Task, write_file
+from tinyldp_protocol.task import FIELDS, GRR, OLH, OUE, SCALE, Task, write_file
 
 NAMES = tuple(METHODS)
 ADAPTIVE = ("lbd", "lba", "lpd", "lpa")
@@ -42,10 +42,14 @@ def rounds_task(*arguments: Any, **named: Any) -> Task:
     return choose(rounds_study(*arguments, **named))
 
 
-def with_lies(task: Task, factor: float) -> Task:
-    """The same Task with so many times the lies."""
+def with_losses(task: Task, factor: float) -> Task:
+    """The same Task but for its thresholds: each answer really loses so many times its epsilon."""
+    choices = {GRR: task.symbols, OUE: 2, OLH: task.buckets}[task.mechanism]
     numbers = {name: getattr(task, name) for name in FIELDS}
-    numbers["thresholds"] = [round(threshold * factor) for threshold in task.thresholds]
+    numbers["thresholds"] = [
+        round(SCALE / ((SCALE / lie - choices + 1) ** factor + choices - 1))
+        for lie in task.thresholds
+    ]
     changed = Task(numbers)
     write_file(changed)
     return changed

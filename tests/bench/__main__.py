@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import certify_time, fleet_path, host_path, wire
+from tests.bench import certify_time, fleet_path, host_path, rounds_path, wire
 from tinyldp.lanes import open_lane
 
 HERE = Path(__file__).parent
@@ -99,6 +99,14 @@ def fleet_figures() -> list[Figure]:
     return figures
 
 
+def rounds_figures() -> list[Figure]:
+    """10^6 devices for 800 steps, d = 5, counts drawn directly."""
+    return [
+        Figure(f"{name.upper()} over {oracle.upper()}", seconds, "s", "at most", 10)
+        for (name, oracle), seconds in rounds_path.seconds().items()
+    ]
+
+
 def certify_figures() -> list[Figure]:
     figures = []
     for k, limit in ((8, 10), (9, 60)):
@@ -118,6 +126,7 @@ def main() -> int:
         ("host", host_figures),
         ("bytes for each one-byte sample", wire_figures),
         ("simulation and aggregation (the better of pure-ldp, multi-freq-ldpy)", fleet_figures),
+        ("rounds of 10^6 devices, 800 steps (on one core)", rounds_figures),
         ("certificates", certify_figures),
     ):
         print(f"measuring: {title} ...", file=sys.stderr, flush=True)
