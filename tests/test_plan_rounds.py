@@ -261,8 +261,9 @@ def test_device_memory_of_rounds(tmp_path: Path) -> None:
 
     # A word of the ledger for each step of a window.
     assert memory(21) - memory(20) == 4
-    # A report in the mechanism and in two answers, and a word for each symbol.
-    assert memory(20, 160) - memory(20, 80) == 3 * 10 + 3 * 80
+    # A report in the mechanism, the ledger's two answers, a message and two frames; and a
+    # random word of 3 bytes for each symbol.
+    assert memory(20, 160) - memory(20, 80) == 6 * 10 + 3 * 80
 
 
 def test_certified_with_the_command_and_beyond_the_target(tmp_path: Path) -> None:

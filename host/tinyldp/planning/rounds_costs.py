@@ -13,6 +13,7 @@ from tinyldp.estimate import expected_variance
 from tinyldp.figures import stated
 from tinyldp.planning.rounds import telling_entry
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES, TITLES
+from tinyldp_device.ledger import RING_AT
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_answer, put_hello, put_query, put_refusal, put_status
 from tinyldp_protocol.task import LBA, LBD, LBU, LPU, LSP, OLH, SCALE, Task
@@ -102,17 +103,20 @@ def communication(task: Task) -> Communication:
 
 
 def rounds_bytes(task: Task) -> int:
-    """The ledger's ring of spends, an answer of each phase, and a frame of each other kind."""
+    """The ledger (its horizon w) with both answers, and each kind of message and of frame.
+
+    There are two frames of answers, one for each phase.
+    """
     assert task.w is not None
     eight = bytes(8)
-    frames = (
+    once = (
         put_hello(None, 0, bytes(3), eight, eight, eight, 0, 0),
         put_status(None, 0, bytes(4), 0, 0, 0, 0),
         put_refusal(None, 0, bytes(4), 0, 0, 1),
         _answer(task),
-        _answer(task),
     )
-    return _SPEND * task.w + sum(HEAD + frame + TAIL for frame in frames)
+    frames = sum(2 * (HEAD + message + TAIL) for message in once)
+    return RING_AT + _SPEND * task.w + 2 * task.payload + frames + HEAD + _answer(task) + TAIL
 
 
 def _answer(task: Task) -> int:
