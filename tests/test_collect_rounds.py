@@ -413,6 +413,35 @@ def test_a_host_that_starts_again_goes_on(fleet):
     assert refused == [0] * 6
 
 
+def test_what_is_open_when_the_host_stops_is_not_asked_again(asked):
+    device = asked.devices[0]
+    say(asked, answer(device.nonce, 0, 0, 0, b"\1"))
+    asked.rounds.stop()
+    asked.commit()
+    assert asked.store.questions(asked.task.id.hex()) == [(0, 0, 0, 2, 1)]
+    assert asked.store.decisions(asked.task.id.hex()) == []
+    assert asked.rounds.poll(asked.now + 1000) == []
+    asked.restart()
+    asked.run(3)
+    assert [row.t for row in asked.store.decisions(asked.task.id.hex())] == [1, 2]
+
+
+def test_a_host_that_was_killed_asks_again_and_counts_once(fleet):
+    """The step that was open: its answers are in the store, and come again as they were."""
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task))
+    line.devices[0].deaf = True
+    line.run(4)
+    line.play(40)
+    t = line.rounds.t
+    held = line.answers()[t, 0]
+    assert len(held) == 5
+    line.restart()
+    decisions = line.run(t + 3)
+    assert [(row.t, row.n) for row in decisions if row.t == t] == [(t, 5)]
+    assert line.answers()[t, 0].tolist() == held.tolist()
+
+
 def test_a_host_that_was_held_up_makes_up_for_nothing(fleet):
     task = rounds_task(LBU)
     line = fleet(task, mixed(task, 1))

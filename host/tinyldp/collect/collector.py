@@ -126,8 +126,8 @@ class Collector:
             # Once more after stop(), for what is already here.
             stopped = stop()
             self._gather(0 if stopped else self._idle())
-            if self._rounds is not None and not stopped:
-                self._ask(self._rounds)
+            if self._rounds is not None:
+                self._rounds.stop() if stopped else self._ask(self._rounds)
             self._commit()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())

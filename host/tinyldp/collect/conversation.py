@@ -252,6 +252,12 @@ class Conversation:
         self.news.refusals[device, reason] += 1
         return COUNTED
 
+    def stop(self) -> None:
+        """End it: what is open is over, and its step will have no decision."""
+        if self._phase is not None:
+            self._record(self._phase)
+        self._phase = self._next = None
+
     def drain(self) -> News:
         """What is to be written; the next time only what came since."""
         news, self.news = self.news, News()
@@ -322,12 +328,15 @@ class Conversation:
     def _close(self, phase: _Phase) -> None:
         self._phase = None
         self._closed = [phase, *self._closed][:_KEPT]
-        ask = phase.ask
-        n = len(phase.answers)
-        self.news.questions.append(Question(ask.t, ask.phase, ask.entry, len(phase.meant), n))
-        self._go_on(self._coordinator.heard(phase.counts, n))
+        self._record(phase)
+        self._go_on(self._coordinator.heard(phase.counts, len(phase.answers)))
         if phase.late and not self._heard:
             self._jump_ahead()
+
+    def _record(self, phase: _Phase) -> None:
+        t, number, entry, _ = phase.ask
+        meant, answered = len(phase.meant), len(phase.answers)
+        self.news.questions.append(Question(t, number, entry, meant, answered))
 
     def _decided(self) -> None:
         made = self._coordinator.decision

@@ -1,0 +1,61 @@
+# ruff: noqa
+"""A device that answers in rounds and plays a recording, on the unix port.
+
+    rounds.py TASK READINGS FOLDER serial PORT
+    rounds.py TASK READINGS FOLDER mqtt HOST:PORT
+
+FOLDER holds its provisioned identity and ledger. Readings are 4-byte integers,
+-2^31 for a missing one. Queries are looked for several times a step, so that two
+phases fit into one.
+"""
+
+import gc
+import sys
+from array import array
+from time import sleep_ms, ticks_add, ticks_diff, ticks_ms
+
+from player import open_link
+from tinyldp_device.boards.files import FileSlot
+from tinyldp_device.entropy import Entropy, Urandom
+from tinyldp_device.identity import RoundIdentity
+from tinyldp_device.ledger import Ledger
+from tinyldp_device.mechanism import pool_words
+from tinyldp_device.rounds import RoundAgent
+from tinyldp_device.state import State
+from tinyldp_protocol.task import read_file
+
+LOOKS = 8
+
+
+def state(folder, name):
+    return State(FileSlot("%s/%s0" % (folder, name)), FileSlot("%s/%s1" % (folder, name)))
+
+
+def main(task_path, readings_path, folder, kind, where):
+    with open(task_path, "rb") as file:
+        task = read_file(file.read())
+    identity = RoundIdentity(state(folder, "state"))
+    entropy = Entropy(Urandom(), pool_words(task))
+    ledger = Ledger(state(folder, "ledger"), task, identity.cap, identity.horizon, entropy.word())
+    link = open_link(kind, where, task, identity.pseudonym, entropy.nonce)
+    agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
+    readings = open(readings_path, "rb")
+    reading = array("i", [0])
+    gc.collect()
+    due = ticks_ms()
+    while not agent.idle():
+        if not readings.readinto(reading):
+            agent.stop()
+        agent.tick(None if reading[0] == -(1 << 31) else reading[0])
+        due = ticks_add(due, task.tick)
+        while True:
+            agent.service()
+            left = ticks_diff(due, ticks_ms())
+            if left <= 0:
+                break
+            sleep_ms(min(left, task.tick // LOOKS))
+        if left < -10 * task.tick:
+            due = ticks_ms()
+
+
+main(*sys.argv[1:])
