@@ -28,9 +28,10 @@ from tinyldp.simulate.simulation import (
     Simulation,
     StreamSimulation,
 )
+from tinyldp.simulate.sources import study_at
 from tinyldp.simulate.streams import DEVICES, make_fleet, origins_of, symbols_of
 from tinyldp.simulate.words import DrawnWords
-from tinyldp.study import STREAMS, Study, load_study
+from tinyldp.study import STREAMS, Study
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.task import Task
 
@@ -81,7 +82,7 @@ def simulate(
     Raises UserError when the study is wrong, or the numbers are.
     """
     if isinstance(study, str | Path):
-        study = load_study(study)
+        study = study_at(study)
     task, fleet = (study, None) if isinstance(study, Task) else (choose(study), study.devices)
     devices = fleet if devices is None else devices
     if devices is None:

@@ -22,7 +22,7 @@ Device i plays series i modulo their number, from the first step on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from tinyldp.errors import UserError
 from tinyldp.recordings import Recording, load_recording, load_table, sample_recordings
+from tinyldp.study import SOURCES, Study, load_study
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -38,6 +39,14 @@ Readings = list[list[int | None]]
 
 DAY = 1440
 _MINUTE = 60
+
+
+def study_at(path: str | Path) -> Study:
+    """The study of this file; a CSV file that it names is looked for beside it."""
+    study = load_study(path)
+    if study.source is None or study.source in SOURCES:
+        return study
+    return replace(study, source=str(Path(path).parent / study.source))
 
 
 class Stream(Protocol):

@@ -16,7 +16,8 @@ from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
 from tinyldp.simulate.pictures import check_ending, save
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
-from tinyldp.study import EPSILON_UNIT, METHODS, TITLES, Study, load_study
+from tinyldp.simulate.sources import study_at
+from tinyldp.study import EPSILON_UNIT, METHODS, TITLES, Study
 from tinyldp_protocol.task import LBD, Task
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def sweep(
     """
     started = time.perf_counter()
     if not isinstance(study, Study):
-        study = load_study(study)
+        study = study_at(study)
     if study.method is None or study.epsilon is None or study.w is None:
         raise UserError("Only a study of rounds can be swept: LBU, LSP, LBD, LBA, LPU, LPD, LPA.")
     devices = study.devices if devices is None else devices
