@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -131,6 +132,16 @@ def _parser() -> argparse.ArgumentParser:
         "--new-identity", action="store_true", help="erase the board's pseudonym, draw another"
     )
     flash.add_argument(
+        "--cap",
+        type=_decimal,
+        metavar="EPSILON",
+        help="of a new ledger: what the board may ever spend in --horizon steps (default: the"
+        " Task's epsilon)",
+    )
+    flash.add_argument(
+        "--horizon", type=_positive, metavar="STEPS", help="of a new ledger (default: the Task's w)"
+    )
+    flash.add_argument(
         "--replace-main", action="store_true", help="overwrite a main.py that is not tinyldp's"
     )
 
@@ -172,11 +183,22 @@ def _parser() -> argparse.ArgumentParser:
     simulate = command("simulate", _simulate, "A fleet of any size, on this computer.")
     simulate.add_argument("study", type=Path, metavar="STUDY.toml")
     simulate.add_argument("--devices", type=_count, help="default: the study's [fleet] devices")
-    simulate.add_argument("--steps", type=_count, default=1000, help="of each device (1000)")
+    simulate.add_argument(
+        "--steps", type=_count, default=1000, help="of each device; a stream may end before (1000)"
+    )
     simulate.add_argument(
         "--seed", type=_count, default=0, help="the same seed gives the same result (0)"
     )
     simulate.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG or SVG")
+    simulate.add_argument(
+        "--sweep",
+        nargs="?",
+        type=_positive,
+        const=10,
+        metavar="SEEDS",
+        help="of a study of rounds: the mean error of all seven methods against epsilon and"
+        " against w, over so many seeds (10)",
+    )
 
     audit = command("audit", _audit, "Attack the real device code; bound its epsilon from below.")
     audit.add_argument("task", type=Path, metavar="TASK")
@@ -286,7 +308,7 @@ def _uncertified(certified: bool) -> str:
 def _flash(options: argparse.Namespace) -> int:
     from tinyldp.flash.provision import flash
     from tinyldp.progress import FileProgress
-    from tinyldp.study import load_task
+    from tinyldp.study import EPSILON_UNIT, load_task
 
     task = load_task(options.task)
     certified = _certificate(options, options.task, task) is not None
@@ -301,6 +323,8 @@ def _flash(options: argparse.Namespace) -> int:
             compiled=options.mpy,
             new_identity=options.new_identity,
             replace_main=options.replace_main,
+            cap=None if options.cap is None else math.floor(options.cap * EPSILON_UNIT),
+            horizon=options.horizon,
             progress=progress.update,
             waiting=lambda sentence: print(f"tinyldp flash: {sentence}", file=sys.stderr),
         )
@@ -416,6 +440,8 @@ def _simulate(options: argparse.Namespace) -> int:
 
     if options.picture:
         keep_apart(options.picture, options.study)
+    if options.sweep:
+        return _sweep(options)
     with WorkProgress("device steps") as progress:
         result = simulate(
             options.study, options.devices, options.steps, options.seed, progress.update
@@ -426,6 +452,23 @@ def _simulate(options: argparse.Namespace) -> int:
         _print_json(result.to_json())
     else:
         print(text_simulation(result))
+        if options.picture:
+            print(f"Picture: {options.picture.resolve()}")
+    return 0
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from tinyldp.progress import WorkProgress
+    from tinyldp.simulate import sweep, text_sweep, write_sweep_picture
+
+    with WorkProgress("runs") as progress:
+        swept = sweep(options.study, options.devices, options.steps, options.sweep, progress.update)
+    if options.picture:
+        write_sweep_picture(swept, options.picture)
+    if options.json:
+        _print_json(swept.to_json())
+    else:
+        print(text_sweep(swept))
         if options.picture:
             print(f"Picture: {options.picture.resolve()}")
     return 0
