@@ -22,14 +22,17 @@ from tests.collecting import (
     Device,
     Port,
     ack,
+    answer,
     hello,
     make_task,
     readings,
     release,
     released,
+    rounds_task,
     status,
     wait_until,
 )
+from tests.modelled import read
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Link
@@ -40,7 +43,8 @@ from tinyldp.demo.broker import find_mosquitto
 from tinyldp.errors import UserError
 from tinyldp_device.links.mqtt import MQTTClient, MqttLink
 from tinyldp_device.links.serial import SerialLink
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, write_file
+from tinyldp_protocol.messages import QUERY
+from tinyldp_protocol.task import GRR, JITTERSORT, LBU, OLH, OUE, write_file
 
 ANNA = b"wearer 1"
 BEN = b"wearer 2"
@@ -341,6 +345,77 @@ def test_what_waits_to_be_sent_fits_in_a_boards_ring(line):
         port.close()
     assert answer == expected
     assert len(answer) <= 63
+
+
+def test_a_query_leaves_a_port_within_its_credit(line):
+    """One frame, whatever kind, for those that came since the last one left."""
+    port = SerialLine(line.path, queue.Queue(), print)
+    link = Link(line.path)
+    query = b"q" * 30
+    assert not port.ask(link, query)
+    port.take(framed(status(b"nonc")) + framed(status(b"nonc")))
+    assert port.ask(link, query)
+    assert not port.ask(link, query)
+    port.take(framed(status(b"nonc")))
+    port.send(link, ack(b"nonce  1", 0))
+    assert not port.ask(link, query)
+    # Noise is no frame.
+    port.take(b"\0noise\0")
+    assert not port.ask(link, query)
+    port.open()
+    try:
+        expected = framed(query) + framed(ack(b"nonce  1", 0))
+        sent = b""
+        while len(sent) < len(expected):
+            sent += os.read(line.device, 4096)
+    finally:
+        port.close()
+    assert sent == expected
+
+
+def test_queries_on_mqtt(tmp_path, broker):
+    """One message for the whole fleet; then who is silent is asked alone, and nothing is kept."""
+    task = rounds_task(LBU, tick=200)
+    base = f"tinyldp/1/{task.id.hex()}/"
+    heard = []
+    clients = [Client(CallbackAPIVersion.VERSION2) for _ in range(2)]
+    for client in clients:
+        client.connect("127.0.0.1", broker.port)
+
+    def answers(client, _userdata, message):
+        """Anna answers each query once, and Ben none."""
+        heard.append((message.topic, message.payload, message.qos, message.retain))
+        if message.payload[1] == QUERY:
+            t = read(message.payload).t
+            client.publish(base + ANNA.hex() + "/up", answer(b"nonce  1", t, 0, 0, b"\2"), 1)
+
+    clients[0].on_message = answers
+    clients[1].on_message = lambda _client, _userdata, message: heard.append(
+        (message.topic, message.payload, message.qos, message.retain)
+    )
+    for client, name in zip(clients, (ANNA, BEN), strict=True):
+        client.subscribe([(base + "all", 1), (base + name.hex() + "/down", 1)])
+        client.loop_start()
+    with Running(task, tmp_path / "a.db", mqtt=broker.address) as host:
+        wait_until(lambda: host.snapshots)
+        for client, name, nonce in zip(
+            clients, (ANNA, BEN), (b"nonce  1", b"nonce  2"), strict=True
+        ):
+            client.publish(base + name.hex() + "/up", hello(task, name, nonce), 1)
+        wait_until(lambda: len(host.store.decisions(task.id.hex())) >= 3)
+        assert host.snapshots[-1].step is not None
+    decisions = host.store.decisions(task.id.hex())
+    for client in clients:
+        client.disconnect()
+        client.loop_stop()
+    assert any(row.n == 1 and row.users == 2 for row in decisions)
+    queries = [(topic, qos, retain) for topic, message, qos, retain in heard if message[1] == QUERY]
+    assert {(qos, retain) for _, qos, retain in queries} == {(0, False)}
+    assert (base + "all", 0, False) in queries
+    assert (base + BEN.hex() + "/down", 0, False) in queries
+    peers = {peer.pseudonym: peer for peer in host.store.peers(task.id.hex())}
+    assert peers[ANNA.hex()].answers >= 2
+    assert peers[BEN.hex()].answers == 0
 
 
 def test_a_port_that_vanishes_is_reported_and_tried_again(tmp_path):

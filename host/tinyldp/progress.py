@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from tinyldp.collect.collector import DeviceProgress, Snapshot
+from tinyldp.collect.collector import Snapshot
 from tinyldp.stoppable import Stoppable
 
 _SECONDS = 2.0
@@ -29,6 +29,8 @@ class Progress(Stoppable):
         self._title = title
         self._lock = threading.Lock()
         self._received: dict[str, int] = {}
+        # How far rounds are, where there are any.
+        self._step: int | None = None
         self._bars: Bars | None = None
         self._rows: dict[str, TaskID] = {}
         self._next = time.monotonic() + _SECONDS
@@ -37,7 +39,7 @@ class Progress(Stoppable):
             self._bars = Bars(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.completed:,.0f} frames"),
+                TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
                 console=console,
             )
             self._bars.start()
@@ -55,25 +57,32 @@ class Progress(Stoppable):
                 self._title = ""
             for sentence in snapshot.news:
                 self._print(sentence)
+            if snapshot.step is not None:
+                self._step = snapshot.step
             for device in snapshot.devices:
                 self._received[device.pseudonym] = device.received
                 if self._bars is not None:
-                    self._bar(self._bars, device)
+                    expected = self._expected.get(device.pseudonym)
+                    title = f"{device.pseudonym} on {device.link}"
+                    unit = "frames" if snapshot.step is None else "answers"
+                    self._bar(self._bars, device.pseudonym, title, device.received, expected, unit)
+            if self._bars is not None and snapshot.step is not None:
+                self._bar(self._bars, "", "rounds", snapshot.step + 1, None, "steps")
             if self._bars is None and time.monotonic() >= self._next:
                 self._next = time.monotonic() + _SECONDS
                 self._line()
 
     def received(self) -> int:
-        """Frames received so far, from all devices."""
+        """Frames, or in rounds answers, received so far from all devices."""
         with self._lock:
             return sum(self._received.values())
 
-    def _bar(self, bars: Bars, device: DeviceProgress) -> None:
-        if device.pseudonym not in self._rows:
-            self._rows[device.pseudonym] = bars.add_task(
-                f"{device.pseudonym} on {device.link}", total=self._expected.get(device.pseudonym)
-            )
-        bars.update(self._rows[device.pseudonym], completed=device.received)
+    def _bar(
+        self, bars: Bars, key: str, title: str, done: int, total: int | None, unit: str
+    ) -> None:
+        if key not in self._rows:
+            self._rows[key] = bars.add_task(title, total=total, unit=unit)
+        bars.update(self._rows[key], completed=done, unit=unit)
 
     def _print(self, sentence: str) -> None:
         if self._bars is not None:
@@ -84,7 +93,9 @@ class Progress(Stoppable):
     def _line(self) -> None:
         received = sum(self._received.values())
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
-        self._print(f"{len(self._received)} devices heard, {received:,}{total} frames received")
+        unit = "frames" if self._step is None else "answers"
+        said = f"{len(self._received)} devices heard, {received:,}{total} {unit} received"
+        self._print(said if self._step is None else f"Step {self._step:,}: {said}")
 
 
 class _Row(Stoppable):

@@ -1,12 +1,12 @@
 """Rounds: whom to ask what and when, and what to make of answers; without input or output.
 
-A step t takes one tick of the Task, if all speak in time. The coordinator says what its one or two phases ask
-for; here that becomes queries to links, repeated until a device has answered or refused
-for good, and answers become the support counts that the coordinator decides on. A phase
-is over when all present devices that it means have spoken, or its share of the tick is
-over. Present are those that were heard lately; while nobody is, no step begins. Where
-answers come when their phase is over, as of devices that look for queries but once a tick,
-phases may take longer, and steps then more than one tick: up to MOST_TICKS.
+A step t takes one tick of the Task, if all speak in time. The coordinator says what its
+one or two phases ask for; here that becomes queries to links, repeated until a device has
+answered or refused for good, and answers become the support counts that the coordinator
+decides on. A phase is over when all present devices that it means have spoken, or its share
+of the tick is over. Present are those that were heard lately; while nobody is, no step
+begins. Where answers come when their phase is over, as of devices that look for queries but
+once a tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS.
 
     poll(now)      opens and closes phases; the queries that are due
     asked(...)     one of them has left
@@ -25,6 +25,7 @@ An answer that comes again as it was is a duplicate, and no fault.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,10 +43,11 @@ from tinyldp_protocol.messages import COUNTER_MAX, EARLY, LATE, put_query
 from tinyldp_protocol.task import GRR, LBA, LBD, LPA, LPD, Task
 
 # Parts of a tick: when the first of two phases ends, when the last one does, and how long
-# a device may take before it is asked again.
+# a device may take before it is asked again; then twice as long each time, as one that looks
+# but once a tick takes in four messages then.
 _FIRST = 1 / 2
 _LAST = 15 / 16
-_AGAIN = 1 / 8
+_AGAIN = 1 / 4
 # A device that was not heard for so many beacons, and so many ticks, counts as away.
 _AWAY_BEACONS = 4
 _AWAY_TICKS = 32
@@ -84,7 +86,10 @@ class Query(NamedTuple):
 
 @dataclass(eq=False)
 class _Phase:
-    """What is being asked. waiting: devices that have not spoken yet; ends: ms."""
+    """What is being asked. waiting: devices that have not spoken yet; ends: ms.
+
+    asked: when and how often a query has left on each link.
+    """
 
     ask: Ask
     oracle: Task
@@ -94,12 +99,17 @@ class _Phase:
     waiting: dict[int, Peer] = field(default_factory=dict)
     meant: set[int] = field(default_factory=set)
     answers: dict[int, bytes] = field(default_factory=dict)
-    asked: dict[Link, float] = field(default_factory=dict)
+    asked: dict[Link, tuple[float, int]] = field(default_factory=dict)
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     late: int = 0
 
     def means(self, peer: Peer) -> bool:
         return any((peer.position - start) % GROUPS < size for start, size in self.ranges)
+
+    def due(self, link: Link, now: float, again: float) -> bool:
+        """Whether a query may leave on this link, the first time or once more."""
+        last, times = self.asked.get(link, (-math.inf, 0))
+        return now - last >= again * 2**times / 2
 
     def message(self, peer: Peer) -> bytes:
         """The one query that means this device."""
@@ -136,7 +146,7 @@ class Conversation:
     def __init__(self, task: Task, start: int = 0) -> None:
         self._task = task
         self._coordinator = Coordinator(task, 0, start)
-        self._circle = Circle()
+        self._circle = Circle(w=task.w)
         self._peers: dict[int, Peer] = {}
         self._present: list[Peer] = []
         self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
@@ -189,16 +199,17 @@ class Conversation:
     def wait(self, now: float) -> float:
         """ms until poll() has something to do, if nothing comes before."""
         if self._phase is None:
-            return 1e9 if self._next is None else max(0.0, self._next - now)
+            return math.inf if self._next is None else max(0.0, self._next - now)
         until = self._phase.ends
         if self._phase.waiting:
-            until = min(until, now + self._task.tick * _AGAIN)
+            until = min(until, now + self._task.tick * _AGAIN / 4)
         return max(0.0, until - now)
 
     def asked(self, link: Link, now: float) -> None:
         """A query that poll() gave has left on this link."""
         if self._phase is not None:
-            self._phase.asked[link] = now
+            times = self._phase.asked.get(link, (0, 0))[1]
+            self._phase.asked[link] = (now, times + 1)
 
     def answer(
         self, device: int, boot: int, t: int, phase: int, entry: int, report: bytes, at: int
@@ -298,6 +309,7 @@ class Conversation:
             self._ticks = min(MOST_TICKS, 2 * self._ticks)
         self._late = 0
         self.t = t
+        self._circle.step()
         self._go_on(self._coordinator.begin())
 
     def _go_on(self, ask: Ask | None) -> None:
@@ -378,13 +390,13 @@ class Conversation:
             link = peer.link
             if link.task is not None:
                 fleets.setdefault(Link(link.name, link.task), []).append(peer)
-            elif now - phase.asked.get(link, -1e9) >= again:
+            elif phase.due(link, now, again):
                 ports[link] = peer
         for link, peer in ports.items():
             yield Query(link, phase.message(peer))
         for fleet, silent in fleets.items():
             first = fleet not in phase.asked
-            if not first and now - phase.asked[fleet] < again:
+            if not phase.due(fleet, now, again):
                 continue
             # One message for all, until more of them have spoken than are still silent.
             if first or 2 * len(silent) > sum(
@@ -394,7 +406,7 @@ class Conversation:
                     yield Query(fleet, message)
                 continue
             for peer in silent:
-                if now - phase.asked.get(peer.link, -1e9) >= again:
+                if phase.due(peer.link, now, again):
                     yield Query(peer.link, phase.message(peer))
 
     def _find(self, t: int, phase: int) -> _Phase | None:

@@ -68,8 +68,8 @@ _STEPS = (
     " last publication stands."
 )
 _DECISIONS = (
-    "Above: a publication is made where the dissimilarity exceeds the error. Below: what each"
-    " device spent that was asked for it."
+    "What each device spent that was asked for a publication; above, where the method looks at"
+    " it, the dissimilarity: a publication is made where it exceeds the error."
 )
 _BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
 # Streams that get pictures; a page of more would be too large to open.
@@ -200,12 +200,27 @@ def _page(
 
 
 def _numbers(data: dict[str, Any]) -> str:
-    streams = data["streams"]
-    numbers = [
-        (len({stream["device"] for stream in streams}), "device", ""),
+    asked = {table["task"] for table in data["rounds"]}
+    streams = [stream for stream in data["streams"] if stream["task"] not in asked]
+    numbers = [(len({stream["device"] for stream in data["streams"]}), "device", "")]
+    if asked:
+        steps = sum(table["steps_in_all"] for table in data["rounds"])
+        published = sum(table["publications"] for table in data["rounds"])
+        answers = sum(table["answers"] for table in data["rounds"])
+        refusals = sum(sum(table["refusals"].values()) for table in data["rounds"])
+        numbers += [
+            (steps, "step", " of rounds"),
+            (published, "publication", ""),
+            (answers, "answer", ""),
+            (refusals, "refusal", ""),
+        ]
+    frames = [
         (sum(stream["values"] or 0 for stream in streams), "value", " released"),
         (sum(stream["received"] for stream in streams), "frame", " received"),
         (sum(stream["lost"] for stream in streams), "frame", " lost"),
+    ]
+    numbers += frames if streams or not asked else []
+    numbers += [
         (len(data["alarms"]), "alarm", ""),
         (sum(row["count"] for row in data["rejections"]), "message", " rejected"),
     ]

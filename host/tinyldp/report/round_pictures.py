@@ -33,7 +33,7 @@ def rounds_picture(key: str, table: dict[str, Any]) -> str:
 
 
 def decisions_picture(key: str, table: dict[str, Any]) -> str:
-    """Dissimilarity and error of each step, and what publications cost."""
+    """Dissimilarity and error of each step, if there are any, and what publications cost."""
     steps = table["steps"]
     t = np.array([step["t"] for step in steps])
     dis, err = (
@@ -42,19 +42,27 @@ def decisions_picture(key: str, table: dict[str, Any]) -> str:
     )
     spent = np.array([step["epsilon"] for step in steps])
     published = np.array([step["published"] for step in steps])
-    with drawing((9.6, 4.2)) as figure:
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        above.plot(t, dis, color=RELEASED, lw=1, marker=".", ms=3, label="dissimilarity")
-        above.plot(t, err, color=ORIGINAL, lw=1, marker=".", ms=3, label="error")
-        there = published & ~np.isnan(dis)
-        above.plot(t[there], dis[there], "o", ms=4.5, mfc="none", color=RELEASED, label="published")
-        above.axhline(0, color=QUIET, lw=0.8, zorder=0)
+    adaptive = not np.isnan(dis).all()
+    with drawing((9.6, 4.2 if adaptive else 1.8)) as figure:
+        if not adaptive:
+            above = below = figure.subplots()
+        else:
+            above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+            _dissimilarity(above, t, dis, err, published)
+            _legend(figure, above, 3)
         above.set_title("What was decided")
         below.bar(t, spent, width=1.0, color=BARS)
         below.set_ylabel("ε spent")
         _steps(below)
-        _legend(figure, above, 3)
         return svg(figure, key, f"Decisions of {len(steps)} steps.")
+
+
+def _dissimilarity(above: Any, t: Any, dis: Any, err: Any, published: Any) -> None:
+    above.plot(t, dis, color=RELEASED, lw=1, marker=".", ms=3, label="dissimilarity")
+    above.plot(t, err, color=ORIGINAL, lw=1, marker=".", ms=3, label="error")
+    there = published & ~np.isnan(dis)
+    above.plot(t[there], dis[there], "o", ms=4.5, mfc="none", color=RELEASED, label="published")
+    above.axhline(0, color=QUIET, lw=0.8, zorder=0)
 
 
 def _steps(axis: Any) -> None:
