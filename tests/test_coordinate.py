@@ -141,6 +141,38 @@ def test_who_joins_is_taken_along_and_nobody_is_left_out() -> None:
     assert seen.max() - seen.min() <= 6
 
 
+def test_who_joins_among_those_that_rest_brings_nobody_a_second_query() -> None:
+    for w in (None, 2):
+        circle = Circle([10, 20, 30, 40], w)
+        circle.step()
+        assert circle.take(2) == [(0, 21)]
+        circle.update([10, 20, 30, 40, 12, 14, 16, 18])
+        circle.step()
+        ((start, size),) = circle.take(4)
+        # Without rest 10 would be asked again at once.
+        assert meant([10, 20, 30, 40], start, size).tolist() == [w is None, False, True, True]
+    circle.step()
+    ((start, size),) = circle.take(4)
+    assert meant([10, 12, 14, 16, 18, 20, 30, 40], start, size).tolist() == [True] * 4 + [False] * 4
+
+
+def test_joining_fleets_rest() -> None:
+    rng = np.random.default_rng(7)
+    positions = rng.choice(PLACES, 4000, replace=False)
+    known, w = 400, 5
+    circle = Circle(positions[:known], w)
+    last = np.full(4000, -w)
+    for t in range(300):
+        known = min(4000, known + int(rng.integers(0, 30)))
+        circle.update(positions[:known])
+        circle.step()
+        for part in circle.take(known // w):
+            taken = meant(positions, *part)
+            assert (t - last[taken]).min() >= w
+            last[taken] = t
+    assert (last[:known] >= 0).mean() > 0.99
+
+
 def test_places_are_those_of_the_protocol() -> None:
     names = [bytes([i] * 8) for i in range(30)]
     positions = [group(bytes(range(8)), name) for name in names]

@@ -374,9 +374,10 @@ def test_nobody_is_asked_twice_within_w_steps(method: str):
         if len(set(stream.users)) > 1:
             continue
         positions = np.array(Random(number).sample(range(GROUPS), stream.users[0]), dtype=np.int64)
-        circle = Circle(positions)
+        circle = Circle(positions, stream.setting.w)
         last = np.full(len(positions), -GROUPS)
         for t, step in enumerate(decided(method)[number]):
+            circle.step()
             for query in step.asked:
                 ranges = circle.take(query.users or 0)
                 taken = np.logical_or.reduce([meant(positions, *each) for each in ranges])

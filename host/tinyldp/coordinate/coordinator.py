@@ -96,8 +96,8 @@ class _Round(NamedTuple):
 class Coordinator:
     """Runs the method of a round-based Task, one step after the other, from t = start on.
 
-    users: how many devices there are; may be set between steps. Nobody is asked for more
-    than w steps' epsilon if groups are taken in circular order (groups.Circle).
+    users: how many devices there are; may be set between steps. Nobody is asked for more than
+    w steps' epsilon if groups are taken in circular order and rest (groups.Circle).
     decision: of the last step, None while one is open. Raises UserError when the Task has
     no method, or other spends than the method's.
     """

@@ -5,6 +5,8 @@ A query names one range, so that it stays of one size however many devices it is
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +21,8 @@ def meant(positions: npt.ArrayLike, start: int, size: int) -> npt.NDArray[np.boo
 class Circle:
     """Takes known devices in circular order, as many at a time as are wanted.
 
-    positions: (n,) integers in 0..GROUPS-1. Each range begins where the last one ended, so
+    positions: (n,) integers in 0..GROUPS-1. w: no place is taken twice within so many steps,
+    whoever joins; None: there are no steps. Each range begins where the last one ended, so
     that every place of the circle is in one range of each lap, whoever stands there. Whenever
     the numbers wanted in some w takes in a row add up to at most n, no device is in two of
     their ranges.
@@ -29,8 +32,10 @@ class Circle:
     each lap); what is left over is taken with the next range.
     """
 
-    def __init__(self, positions: npt.ArrayLike = ()) -> None:
+    def __init__(self, positions: npt.ArrayLike = (), w: int | None = None) -> None:
         self._at = 0
+        # How much of the circle was taken in this step and those before it, w at most.
+        self._resting: deque[int] | None = None if w is None else deque([0], w)
         # Wanted before, and not yet taken for lack of a place to part devices.
         self._owed = 0
         self.update(positions)
@@ -47,14 +52,26 @@ class Circle:
     def __len__(self) -> int:
         return int(self._below[-1])
 
+    def step(self) -> None:
+        """The next step begins: what was taken w steps ago may be taken again."""
+        if self._resting is not None:
+            self._resting.append(0)
+
     def take(self, wanted: int) -> list[tuple[int, int]]:
-        """[(start, size)] of the next `wanted` devices, or [] when there is nobody to ask."""
+        """[(start, size)] of the next `wanted` devices, or [] when there is nobody to ask.
+
+        Fewer where they are too few until the places that still rest: those who have
+        joined among these rest with them.
+        """
         if wanted < 0:
             raise ValueError("a number of devices is never negative")
         devices = len(self)
         if not devices:
             return []
         wanted = self._owed + min(wanted, devices)
+        rested = self._rested()
+        if rested < devices:
+            wanted = min(wanted, rested)
         first = int(np.searchsorted(self._places, self._at))
         # More than a lap is owed only after devices have left.
         reached = int(self._below[first]) + min(wanted, devices)
@@ -69,7 +86,16 @@ class Circle:
         self._at = (int(self._places[last - 1]) + 1) % GROUPS
         # A whole lap ends where it began.
         size = (self._at - start) % GROUPS or GROUPS
+        if self._resting is not None:
+            self._resting[-1] += size
         return [(start, size)]
+
+    def _rested(self) -> int:
+        """How many devices stand before the places that rest."""
+        if self._resting is None:
+            return len(self)
+        free = GROUPS - sum(self._resting)
+        return self.count(self._at, free) if free else 0
 
     def count(self, start: int, size: int) -> int:
         """How many known devices a range holds."""

@@ -180,7 +180,7 @@ class _OneByOne:
             pseudonyms = np.random.Generator(np.random.PCG64DXSM(names)).bytes(8 * devices)
             places = [group(task.id, pseudonyms[at : at + 8]) for at in range(0, 8 * devices, 8)]
             self._places = np.array(places)
-            self._circle = Circle(places)
+            self._circle = Circle(places, task.w)
         assert task.w is not None
         assert task.epsilon is not None
         self._cap = task.epsilon
@@ -194,6 +194,8 @@ class _OneByOne:
         self._sums -= self._ring[self._slot]
         self._ring[self._slot] = 0
         self._values = self._stream.values(step)
+        if self._circle is not None:
+            self._circle.step()
 
     def answer(self, ask: Ask) -> tuple[Array, int]:
         spend = self._task.spends[ask.entry]
