@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("study", type=Path, metavar="STUDY.toml")
     simulate.add_argument("--devices", type=_count, help="default: the study's [fleet] devices")
     simulate.add_argument(
-        "--steps", type=_count, default=1000, help="of each device; a stream may end before (1000)"
+        "--steps", type=_count, help="of each device; a stream may end before (1000, sweeps 800)"
     )
     simulate.add_argument(
         "--seed", type=_count, default=0, help="the same seed gives the same result (0)"
@@ -436,16 +436,15 @@ def _report(options: argparse.Namespace) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     from tinyldp.progress import WorkProgress
-    from tinyldp.simulate import simulate, text_simulation, write_picture
+    from tinyldp.simulate import STEPS, simulate, text_simulation, write_picture
 
     if options.picture:
         keep_apart(options.picture, options.study)
     if options.sweep:
         return _sweep(options)
     with WorkProgress("device steps") as progress:
-        result = simulate(
-            options.study, options.devices, options.steps, options.seed, progress.update
-        )
+        steps = STEPS if options.steps is None else options.steps
+        result = simulate(options.study, options.devices, steps, options.seed, progress.update)
     if options.picture:
         write_picture(result, options.picture)
     if options.json:
@@ -459,10 +458,11 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _sweep(options: argparse.Namespace) -> int:
     from tinyldp.progress import WorkProgress
-    from tinyldp.simulate import sweep, text_sweep, write_sweep_picture
+    from tinyldp.simulate import SWEEP_STEPS, sweep, text_sweep, write_sweep_picture
 
+    steps = SWEEP_STEPS if options.steps is None else options.steps
     with WorkProgress("runs") as progress:
-        swept = sweep(options.study, options.devices, options.steps, options.sweep, progress.update)
+        swept = sweep(options.study, options.devices, steps, options.sweep, progress.update)
     if options.picture:
         write_sweep_picture(swept, options.picture)
     if options.json:

@@ -5,7 +5,7 @@ people is ever randomized with this package.
 """
 
 from tinyldp.callable import make_callable
-from tinyldp.simulate.fleet import simulate
+from tinyldp.simulate.fleet import STEPS, simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import (
     OracleSimulation,
@@ -13,10 +13,12 @@ from tinyldp.simulate.simulation import (
     Simulation,
     StreamSimulation,
 )
-from tinyldp.simulate.sweeps import Sweep, sweep, text_sweep, write_sweep_picture
+from tinyldp.simulate.sweeps import SWEEP_STEPS, Sweep, sweep, text_sweep, write_sweep_picture
 from tinyldp.simulate.text import text_simulation
 
 __all__ = [
+    "STEPS",
+    "SWEEP_STEPS",
     "OracleSimulation",
     "RoundSimulation",
     "Simulation",

@@ -40,6 +40,8 @@ Array = npt.NDArray[Any]
 Told = Callable[[int, int], None]
 
 CONFIDENCE = 0.95
+# Of each device, where nothing is said.
+STEPS = 1000
 # Steps that a block of devices takes at a time.
 _STEPS = 64
 # Devices whose reports are drawn at a time.
@@ -53,7 +55,7 @@ _WRAP = 1 << 16
 def simulate(
     study: Study | Task | str | Path,
     devices: int | None = None,
-    steps: int = 1000,
+    steps: int = STEPS,
     seed: int = 0,
     progress: Told | None = None,
     *,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EPSILONS = tuple(Fraction(n, 2) for n in range(1, 6))
 WINDOWS = (10, 20, 30, 40, 50)
 SEEDS = 10
-STEPS = 800
+SWEEP_STEPS = 800
 
 # In the order of METHODS: budgets are divided in the first four, devices in the others.
 _COLOURS = ("#b8c1c9", "#d9a441", "#c0392b", "#7b4397", "#5c6873", "#2e8b57", "#1f5f99")
@@ -73,7 +73,7 @@ class Sweep:
 def sweep(
     study: Study | str | Path,
     devices: int | None = None,
-    steps: int = STEPS,
+    steps: int = SWEEP_STEPS,
     seeds: int = SEEDS,
     progress: Callable[[int, int], None] | None = None,
     *,
