@@ -60,7 +60,7 @@ w = {w}
 bins = [1, 100, 500, 1500]    # activity counts: still, and four classes of moving
 [timing]
 tick = 100
-beacon = 8                    # the program looks eight times a step
+beacon = {looks}              # of a step
 """
 
 
@@ -118,7 +118,9 @@ def window_sums(spent: dict[int, int], w: int) -> list[int]:
 class Fleet:
     """The devices on the lane, and a host in a thread."""
 
-    def __init__(self, folder: Path, lane: Unix, task: Task, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, folder: Path, lane: Unix, task: Task, looks: int, stack: contextlib.ExitStack
+    ) -> None:
         self.task = task
         self.folder = folder
         self.broker = stack.enter_context(broker(folder))
@@ -143,7 +145,7 @@ class Fleet:
                 cable = stack.enter_context(Cable())
                 ports.append(cable.host_end)
                 kind, where = "serial", cable.device_end
-            arguments = ("task", f"{name}.readings", name, kind, where)
+            arguments = ("task", f"{name}.readings", name, str(looks), kind, where)
             device.process = lane.start("rounds.py", *arguments, heap="256K")
             self.devices.append(device)
         certificate = certify(task)
@@ -224,14 +226,14 @@ class Slot:
 
 
 @pytest.fixture
-def fleet(lane: Lane, tmp_path: Path) -> Iterator[Callable[[str, int], Fleet]]:
+def fleet(lane: Lane, tmp_path: Path) -> Iterator[Callable[[str, int, int], Fleet]]:
     assert isinstance(lane, Unix)
     with contextlib.ExitStack() as stack:
 
-        def start(method: str, w: int) -> Fleet:
+        def start(method: str, w: int, looks: int) -> Fleet:
             study = tmp_path / "live.toml"
-            study.write_text(STUDY.format(method=method, w=w))
-            return Fleet(tmp_path, lane, plan(study).task, stack)
+            study.write_text(STUDY.format(method=method, w=w, looks=looks))
+            return Fleet(tmp_path, lane, plan(study).task, looks, stack)
 
         yield start
 
@@ -239,9 +241,9 @@ def fleet(lane: Lane, tmp_path: Path) -> Iterator[Callable[[str, int], Fleet]]:
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 @pytest.mark.parametrize(("method", "w"), [("lbu", 8), ("lba", 8), ("lpu", 4)])
 def test_two_hundred_steps(
-    fleet: Callable[[str, int], Fleet], method: str, w: int, tmp_path: Path
+    fleet: Callable[[str, int, int], Fleet], method: str, w: int, tmp_path: Path
 ) -> None:
-    live = fleet(method, w)
+    live = fleet(method, w, 8)
     live.play(STEPS // 2)
     live.provoke()
     live.play(STEPS)
@@ -269,6 +271,21 @@ def test_two_hundred_steps(
     assert page.count("<svg") == 2
     steps = next(path for path in write_csv(live.store, tmp_path)[0] if "steps" in path.name)
     assert len(steps.read_text().splitlines()) == len(table["steps"]) + 1
+
+
+@pytest.mark.parametrize("lane", ["unix"], indirect=True)
+def test_devices_that_look_once_a_step(fleet: Callable[[str, int, int], Fleet]) -> None:
+    """As agent.run() plays them: the host's steps take longer, and all have their say."""
+    live = fleet("lba", 8, 1)
+    live.play(40)
+    live.stop()
+    assert live.failure is None
+    for device in live.devices:
+        device.look()
+        assert max(device.windows(8)) <= 8 << 16
+    asked = [q for q in live.store.questions(live.task.id.hex()) if q.t >= 10]
+    assert {q.phase for q in asked} == {0, 1}
+    assert sum(q.answered for q in asked) > 0.8 * sum(q.meant for q in asked)
 
 
 def check_spends(live: Fleet, method: str, w: int) -> None:

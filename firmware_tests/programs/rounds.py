@@ -1,20 +1,22 @@
 # ruff: noqa
 """A device that answers in rounds and plays a recording, on the unix port.
 
-    rounds.py TASK READINGS FOLDER serial PORT
-    rounds.py TASK READINGS FOLDER mqtt HOST:PORT
+    rounds.py TASK READINGS FOLDER LOOKS serial PORT
+    rounds.py TASK READINGS FOLDER LOOKS mqtt HOST:PORT
 
 FOLDER holds its provisioned identity and ledger. Readings are 4-byte integers,
--2^31 for a missing one. Queries are looked for several times a step, so that two
-phases fit into one.
+-2^31 for a missing one. LOOKS: how often a step it looks for queries; from a few on, two
+phases fit into one step. 1: agent.run() plays it, as on a board.
 """
 
 import gc
 import sys
+import time
 from array import array
 from time import sleep_ms, ticks_add, ticks_diff, ticks_ms
 
 from player import open_link
+from tinyldp_device.agent import run
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.entropy import Entropy, Urandom
 from tinyldp_device.identity import RoundIdentity
@@ -24,14 +26,11 @@ from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol.task import read_file
 
-LOOKS = 8
-
-
 def state(folder, name):
     return State(FileSlot("%s/%s0" % (folder, name)), FileSlot("%s/%s1" % (folder, name)))
 
 
-def main(task_path, readings_path, folder, kind, where):
+def main(task_path, readings_path, folder, looks, kind, where):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
     identity = RoundIdentity(state(folder, "state"))
@@ -41,19 +40,30 @@ def main(task_path, readings_path, folder, kind, where):
     agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
     readings = open(readings_path, "rb")
     reading = array("i", [0])
+
+    def sample():
+        if not readings.readinto(reading):
+            raise StopIteration
+        return None if reading[0] == -(1 << 31) else reading[0]
+
     gc.collect()
+    if looks == "1":
+        run(agent, task.tick, sample, time)
+        return
     due = ticks_ms()
     while not agent.idle():
-        if not readings.readinto(reading):
+        try:
+            agent.tick(sample())
+        except StopIteration:
             agent.stop()
-        agent.tick(None if reading[0] == -(1 << 31) else reading[0])
+            agent.tick(None)
         due = ticks_add(due, task.tick)
         while True:
             agent.service()
             left = ticks_diff(due, ticks_ms())
             if left <= 0:
                 break
-            sleep_ms(min(left, task.tick // LOOKS))
+            sleep_ms(min(left, task.tick // int(looks)))
         if left < -10 * task.tick:
             due = ticks_ms()
 
