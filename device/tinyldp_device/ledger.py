@@ -118,12 +118,11 @@ class Ledger:
         for i in range(8):
             data[TASK_AT + i] = task.id[i]
         self._saved = self.now
-        # Whether a step of this boot has begun, and has no t; whether the bound one is such.
+        # Whether a step of this boot has begun, and whether it has no t.
         self._begun = False
         self._free = False
-        self._live = False
-        # What the bound step may still be charged with.
-        self._left = 0
+        # What the bound step may still be charged with; -1 where its value is gone.
+        self._left = -1
         # What the steps until then were charged with already.
         self._prepaid = 0
         self._until = -1
@@ -162,7 +161,7 @@ class Ledger:
             status = data[PHASE_AT + phase]
             if status:
                 return STORED if status == _ANSWERED else LOST
-            if not self._live or self.now - self._bound >= task.w:
+            if self._left < 0 or self.now - self._bound >= task.w:
                 return LATE
             if spend > self._left:
                 return BUDGET
@@ -179,7 +178,6 @@ class Ledger:
             else:
                 size = 0
             self._free = False
-            self._live = True
             self._bound = self.now
             self.t = t
             data[PHASE_AT + 1 - phase] = 0
@@ -191,8 +189,6 @@ class Ledger:
         data[ENTRY_AT + 2 * phase + 1] = entry >> 8
         if self._bound == self.now:
             self._left = self._room(1)
-        else:
-            self._left -= spend
         if size:
             self._save()
         # What is charged ahead may be used only once it is stored.
