@@ -3,48 +3,75 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from firmware_tests.microbit import program, set_credits
-from firmware_tests.test_stream_vectors import MECHANISMS, VECTORS
+from firmware_tests.test_stream_vectors import as_given, loaded
 from tinyldp.flash.build import build_microbit
 from tinyldp.lanes import Lane
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH, Task
 
-STREAMS = json.loads(VECTORS.read_text())["streams"]
+NAMES = {
+    RANSWITCH: "RanSwitch",
+    STASWITCH: "StaSwitch",
+    JITTERSORT: "JitterSort",
+    GRR: "GRR",
+    OUE: "OUE",
+    OLH: "OLH",
+}
 
 
-def task_of(stream: dict[str, Any]) -> Task:
-    task = Task(
-        {
-            **{name: stream[name] for name in ("mechanism", "window", "k", "symbols", "batch")},
-            "thresholds": [stream["threshold"]],
-            "tick": 1000,
-            "resend": 7,
-            "beacon": 50,
-            "outbox": 3,
-        }
-    )
-    task.id = b"task-id!"
-    return task
+# The rest of `mechanisms` is in make soak.
+CHOSEN = (
+    "JitterSort-9-2001-3",
+    "JitterSort-93-256-1",
+    "JitterSort-93-2001-3",
+    "GRR-16-1",
+    "GRR-2001-3",
+    "OUE-16-16",
+    "OLH-16-1",
+    "OLH-32749-16",
+)
+
+
+def name(stream: dict[str, Any]) -> str:
+    task = as_given(stream)["task"]
+    parts = [NAMES[task["mechanism"]], task.get("window"), task["symbols"], task["batch"]]
+    return "-".join(str(part) for part in parts if part is not None)
+
+
+def streams() -> list[ParameterSet]:
+    found = {name(stream): stream for stream in loaded()}
+    assert found.keys() >= set(CHOSEN)
+    return [
+        pytest.param(
+            stream, id=key, marks=[pytest.mark.soak] * ("task" in stream and key not in CHOSEN)
+        )
+        for key, stream in found.items()
+    ]
 
 
 @pytest.mark.parametrize("lane", ["microbit"], indirect=True)
-@pytest.mark.parametrize(
-    "stream", STREAMS, ids=lambda s: f"{MECHANISMS[s['mechanism']]}-{s['window']}-{s['symbols']}"
-)
+@pytest.mark.parametrize("stream", streams())
 def test_frames_are_byte_identical(
     lane: Lane, stream: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody answers here, and the vectors' device sends everything all the same.
     set_credits(monkeypatch, 1 << 29)
+    given = as_given(stream)
+    task = Task(given["task"])
+    task.id = b"task-id!"
     source = program(
-        "microbit_streams.py", SEED=stream["window"], STEPS=stream["steps"], WINDOW=stream["window"]
+        "microbit_streams.py",
+        SEED=given["seed"],
+        STEPS=given["steps"],
+        WINDOW=task.window or 0,
+        MIXED=int(given["words"] == "mixed"),
     )
-    lane.put(build_microbit(task_of(stream), b"", source).files)
+    lane.put(build_microbit(task, b"", source).files)
     with lane.start("main.py") as board:
         # The serial line's first byte is a zero that the board's start leaves there.
         data = board.read(1 + stream["bytes"], 60)[1:]

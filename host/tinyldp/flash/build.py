@@ -23,7 +23,7 @@ from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT
-from tinyldp_protocol.task import JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH, Task
+from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 CLASSES = frozenset(
@@ -91,8 +91,6 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
-    if task.mechanism not in (RANSWITCH, STASWITCH):
-        raise UserError("A micro:bit runs RanSwitch and StaSwitch so far, and no other mechanism.")
     program = PROGRAM.read_text() if program is None else program
     own = {
         node.name
