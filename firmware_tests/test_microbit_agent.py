@@ -15,6 +15,7 @@ from firmware_tests.microbit import (
     EACH,
     LEAST_FREE,
     Terminal,
+    jittersort,
     make_task,
     program,
     set_credits,
@@ -30,7 +31,7 @@ from tinyldp.estimate.supports import supports
 from tinyldp.lanes import Lane
 from tinyldp.lanes.lane import Process
 from tinyldp_protocol.messages import COUNTER_END, COUNTER_MAX, ENDED, ENTROPY_FAILED
-from tinyldp_protocol.task import JITTERSORT, Task
+from tinyldp_protocol.task import Task
 
 MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 # Steps follow each other as fast as they can here: so many pass before an answer is given up.
@@ -261,20 +262,25 @@ def test_more_credit_would_overrun_it(
 
 @MICROBIT
 @pytest.mark.parametrize(("fail", "locked"), [(0, 0), (1, 0), (0, 1)], ids=["", "fail", "locked"])
-@pytest.mark.parametrize("task", [STA, RAN, JITTER], ids=["StaSwitch", "RanSwitch", "JitterSort"])
+@pytest.mark.parametrize("name", ["StaSwitch", "RanSwitch", "JitterSort", "OLH"])
 def test_the_deepest_path_leaves_stack_for_one_call(
-    lane: Lane, tmp_path: Path, task: Task, fail: int, locked: int
+    lane: Lane, tmp_path: Path, name: str, fail: int, locked: int
 ) -> None:
-    """Flushes that redraw until the pool is empty: see the program."""
+    """Redraws that empty the pool within a step: see the programs."""
+    task = TASKS[name]
+    if name == "StaSwitch" or name == "RanSwitch":
+        source = program("microbit_stack.py", FAIL=fail, LOCKED=locked)
+        expected = (ENTROPY_FAILED, 4) if fail else (ENDED, 0)
+    else:
+        if name == "JitterSort":
+            # As deep as with a longer buffer, which takes longer to fill.
+            task = make_task(**jittersort(25))
+        source = program(
+            "microbit_redraw.py", WINDOW=task.window or 0, FAIL=fail, LOCKED=locked
+        )
+        # OLH's next step needs another pool.
+        expected = (ENTROPY_FAILED, 0) if fail else (ENDED, 1 if name == "JitterSort" else 2)
     store = Store.create(tmp_path / "board.db", task)
-    jittersort = task.mechanism == JITTERSORT
-    source = program(
-        "microbit_stack.py",
-        FAIL=fail,
-        LOCKED=locked,
-        READINGS=100 if jittersort else 70,
-        POOLS=2 if jittersort else 12,
-    )
     try:
         with (
             start(lane, task, state_files(PSEUDONYM), source) as board,
@@ -292,9 +298,8 @@ def test_the_deepest_path_leaves_stack_for_one_call(
         (stream,) = store.streams()
     finally:
         store.close()
-    health, left = map(int, found.groups())
-    assert (health, left) == ((ENTROPY_FAILED, 0 if jittersort else 4) if fail else (ENDED, 0))
-    assert (stream.health, stream.lost, stream.drops) == (health, 0, 0)
+    assert tuple(map(int, found.groups())) == expected
+    assert stream.health == expected[0]
 
 
 @MICROBIT

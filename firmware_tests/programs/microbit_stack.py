@@ -1,12 +1,12 @@
 # ruff: noqa: F821
 """The deepest paths on the micro:bit: flushes that empty the pool within a step, and the end.
 
-Put before it: READINGS, how many; POOLS, how many pools are drawn again within steps,
-for JitterSort the first outside them; FAIL, whether the generator dies in such a flush; LOCKED, whether each step
+Put before it: FAIL, whether the generator dies in such a flush; LOCKED, whether each step
 runs with the heap locked: what calls take from the heap otherwise is on the C stack then.
 Unless locked, run() is called by one function more than on a flashed board, so that a
 call fits that is not needed there. Prints the most bytes of C stack that were used after
-the start, the agent's health, and how many of these pools were left to be drawn.
+the start, the agent's health, and how many of 12 pools were left to be drawn in the last
+flush.
 """
 
 import time
@@ -31,10 +31,7 @@ _PAINT = 0x1234567
 
 
 class HardwareRng:
-    """As nrf51's, but of the last values none is switched, and the very last drawn again.
-
-    For JitterSort, of whose last values 11 get the same key, all words of a pool.
-    """
+    """As nrf51's, but of the last values none is switched, and the very last drawn again."""
 
     quality = HARDWARE
 
@@ -50,14 +47,6 @@ class HardwareRng:
             buf[i] = mem32[0x4000D508]
         if found[0] < 40 or not found[1]:
             return
-        if task.mechanism == 3:
-            if agent._stopping and agent._mechanism._held < 14:
-                found[1] -= 1
-                if found[1]:
-                    tie(buf)
-                elif FAIL:
-                    raise OSError
-            return
         for i in range(2, len(buf), 3):
             if agent._mechanism._held > 5 or not agent._stopping:
                 buf[i] |= 128
@@ -69,20 +58,12 @@ class HardwareRng:
                 raise OSError
 
 
-def tie(buf):
-    """The words are too high to choose one of 11: 2^24 modulo 11 is 5. Not deep in a step."""
-    for i in range(11):
-        agent._mechanism._keys[i] = agent._mechanism._now - task.window & 0xFFFF
-        buf[i] = 0xFF if i % 3 else 0xFC
-    buf[11] = 0xFF
-
-
 def sample():
     if not found[0]:
         for i in range(0, _PAINTED, 4):
             mem32[_END - _SIZE + i] = _PAINT
     found[0] += 1
-    if found[0] > READINGS:
+    if found[0] > 70:
         raise StopIteration
     return found[0]
 
@@ -110,7 +91,7 @@ def play():
 
 
 # Readings taken; pools to go whose words are drawn again.
-found = [0, POOLS]
+found = [0, 12]
 task = None
 identity = Identity(State(FileSlot("state0"), FileSlot("state1")))
 entropy = Entropy(HardwareRng(), max(4, step_words(task)))
