@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, Terminal, make_task
+from firmware_tests.footprint import free_heap
+from firmware_tests.microbit import (
+    EACH,
+    LEAST_FREE,
+    STA,
+    TASKS,
+    Changes,
+    Terminal,
+    jittersort,
+    make_task,
+)
 from tinyldp.collect.collector import Collector, Snapshot
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
@@ -23,8 +33,9 @@ MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 
 
 @MICROBIT
-@pytest.mark.parametrize("task", [STA, RAN], ids=["StaSwitch", "RanSwitch"])
-def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, task: Task) -> None:
+@pytest.mark.parametrize("name", ["StaSwitch k=8", "RanSwitch k=24", "JitterSort 2L+1=93"])
+def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, name: str) -> None:
+    task = TASKS[name]
     sample = b"count = 0\n\n\ndef sample():\n    global count\n    count += 1\n    return count\n"
     store = Store.create(tmp_path / "board.db", task)
     try:
@@ -55,6 +66,8 @@ def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, task: Task) -> None
     [
         ({"mechanism": 1, "window": 1024, "k": 24, "thresholds": [1000]}, "the data of its Task"),
         ({"outbox": 80}, "the data of its Task"),
+        (jittersort(151), "the data of its Task"),
+        ({**EACH["OUE d=16"], "symbols": 256}, "the data of its Task"),
         ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
     ],
 )
@@ -76,33 +89,66 @@ def fits(task: Task) -> bool:
     return True
 
 
-@MICROBIT
-@pytest.mark.parametrize("what", ["outbox", "bins", "both"])
-def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
-    """Data, code, and half of each: a few bytes below what is refused."""
+def with_bins(n: int) -> Changes:
+    return {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
 
-    def larger(n: int) -> Task:
-        changed: dict[str, Any] = {"outbox": 10} if what == "both" else {}
-        if what == "outbox":
-            changed["outbox"] = n
-        else:
-            changed |= {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
-        return make_task(**changed)
 
-    n, step = {"outbox": (12, 1), "bins": (90, 6), "both": (60, 6)}[what]
-    while fits(larger(n + step)):
+# What grows until it is refused, from where on, and by how much.
+GROWING: dict[str, tuple[Callable[[int], Changes], int, int]] = {
+    "outbox": (lambda n: {"outbox": n}, 5, 1),
+    "bins": (with_bins, 10, 6),
+    "bins and outbox": (lambda n: {"outbox": 10, **with_bins(n)}, 10, 6),
+    "GRR's bins": (lambda n: {"thresholds": [1000], **with_bins(n)}, 10, 6),
+    "RanSwitch's window": (lambda n: {"window": n, "thresholds": [1000]}, 200, 20),
+    "JitterSort's window": (jittersort, 93, 4),
+    "OUE's symbols": (lambda n: {"symbols": n, "batch": 1}, 16, 16),
+}
+
+
+def largest(name: str, what: str) -> Task:
+    """A Task of this mechanism, one step below what is refused."""
+    growing, n, step = GROWING[what]
+    assert fits(make_task(**EACH[name] | growing(n)))
+    while fits(make_task(**EACH[name] | growing(n + step))):
         n += step
-    _, _, board = flash_microbit(larger(n), lane, b"def sample():\n    return 5\n")
+    return make_task(**EACH[name] | growing(n))
+
+
+def check_runs(lane: Lane, task: Task, sample: bytes) -> None:
+    _, _, board = flash_microbit(task, lane, sample)
     with board:
-        heard = board.read(300, 20)
+        heard = board.read(150, 60)
     assert b"Error" not in heard
-    assert len(heard) == 300
+    assert len(heard) == 150
 
 
 @MICROBIT
-@pytest.mark.parametrize("outbox", [4, 12])
-def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, outbox: int) -> None:
-    task = make_task(outbox=outbox)
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        *((name, "outbox") for name in EACH),
+        ("StaSwitch k=8", "bins"),
+        ("StaSwitch k=8", "bins and outbox"),
+        ("RanSwitch k=24", "RanSwitch's window"),
+        ("JitterSort 2L+1=93", "JitterSort's window"),
+        ("JitterSort 2L+1=93", "bins"),
+        ("GRR d=16", "GRR's bins"),
+        ("OUE d=16", "OUE's symbols"),
+    ],
+)
+def test_the_largest_that_is_not_refused_runs(lane: Lane, name: str, what: str) -> None:
+    """Data, code, and half of each: a few bytes below what is refused."""
+    task = largest(name, what)
+    check_runs(lane, task, b"def sample():\n    return 5\n")
+    assert free_heap(task) >= LEAST_FREE
+
+
+@MICROBIT
+@pytest.mark.parametrize(
+    ("name", "outbox"), [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)]
+)
+def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, name: str, outbox: int) -> None:
+    task = make_task(**EACH[name] | {"outbox": outbox})
     source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
     n = 0
     while True:
@@ -114,12 +160,8 @@ def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, outbox: int) ->
             break
         source += part
         n += 1
-    assert len(source) > 350
-    _, _, board = flash_microbit(task, lane, source.encode())
-    with board:
-        heard = board.read(300, 20)
-    assert b"Error" not in heard
-    assert len(heard) == 300
+    assert len(source) > 200
+    check_runs(lane, task, source.encode())
     with pytest.raises(UserError, match=r"its sample\.py has \d+ bytes, at most \d+ fit"):
         build_microbit(task, source.encode() + b"#" * len(part))
 

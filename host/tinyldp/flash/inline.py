@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
+from tinyldp.flash.specialise import is_docstring
 
 # Nodes of a function that others are spliced into, with them: it has to be compiled at once.
 _LARGEST = 300
@@ -201,7 +202,3 @@ def _in_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
         for part in ast.walk(node):
             if isinstance(part, (ast.For, ast.While)):
                 yield from ast.walk(part)
-
-
-def is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
