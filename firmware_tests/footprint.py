@@ -93,7 +93,7 @@ def free_heap(task: Task) -> int:
         source = source.replace("task = None\n", FREE + "\n\ntask = None\n")
         source = source.replace("import time\n", "import gc\nimport time\n")
         with start(lane, task, state_files(b"somebody"), source) as board:
-            free = re.search(rb"free (\d+)", board.wait(60).stdout)
+            free = re.search(rb"free (\d+)", board.wait(300).stdout)
     assert free is not None
     return int(free[1])
 
@@ -104,7 +104,7 @@ def steps_a_second(task: Task) -> int:
     found = []
     for _ in range(3):
         with open_lane("microbit") as lane, start(lane, task, {}, source) as board:
-            steps = re.search(rb"steps (\d+)", board.wait(60).stdout)
+            steps = re.search(rb"steps (\d+)", board.wait(300).stdout)
         assert steps is not None
         found.append(int(steps[1]))
     return max(found)

@@ -195,8 +195,8 @@ def test_a_planted_allocation_is_found(lane: Lane, tmp_path: Path) -> None:
 def full_of_control_characters(lane: Lane, tmp_path: Path, readings: int, seconds: float) -> None:
     """One value a frame, so that as many frames as readings arrive."""
     task = make_task(batch=1, **PATIENT)
-    values = reported(lane, tmp_path, task, agent(readings, CONTROL), seconds)
-    assert Counter(values.tolist()) == dict.fromkeys((0x0303, 0x030A, 0x0A03, 0x0A0A), readings // 4)
+    values = reported(lane, tmp_path, task, agent(readings, CONTROL), seconds).tolist()
+    assert Counter(values) == dict.fromkeys((0x0303, 0x030A, 0x0A03, 0x0A0A), readings // 4)
 
 
 @MICROBIT
@@ -275,9 +275,7 @@ def test_the_deepest_path_leaves_stack_for_one_call(
         if name == "JitterSort":
             # As deep as with a longer buffer, which takes longer to fill.
             task = make_task(**jittersort(25))
-        source = program(
-            "microbit_redraw.py", WINDOW=task.window or 0, FAIL=fail, LOCKED=locked
-        )
+        source = program("microbit_redraw.py", WINDOW=task.window or 0, FAIL=fail, LOCKED=locked)
         # OLH's next step needs another pool.
         expected = (ENTROPY_FAILED, 0) if fail else (ENDED, 1 if name == "JitterSort" else 2)
     store = Store.create(tmp_path / "board.db", task)

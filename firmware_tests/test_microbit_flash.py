@@ -93,25 +93,21 @@ def with_bins(n: int) -> Changes:
     return {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
 
 
-# What grows until it is refused, from where on, and by how much.
-GROWING: dict[str, tuple[Callable[[int], Changes], int, int]] = {
-    "outbox": (lambda n: {"outbox": n}, 5, 1),
-    "bins": (with_bins, 10, 6),
-    "bins and outbox": (lambda n: {"outbox": 10, **with_bins(n)}, 10, 6),
-    "GRR's bins": (lambda n: {"thresholds": [1000], **with_bins(n)}, 10, 6),
-    "RanSwitch's window": (lambda n: {"window": n, "thresholds": [1000]}, 200, 20),
-    "JitterSort's window": (jittersort, 93, 4),
-    "OUE's symbols": (lambda n: {"symbols": n, "batch": 1}, 16, 16),
-}
-
-
-def largest(name: str, what: str) -> Task:
-    """A Task of this mechanism, one step below what is refused."""
-    growing, n, step = GROWING[what]
-    assert fits(make_task(**EACH[name] | growing(n)))
-    while fits(make_task(**EACH[name] | growing(n + step))):
-        n += step
-    return make_task(**EACH[name] | growing(n))
+# For each limit, a mechanism, what has the largest size that is not refused, and one step more.
+LARGEST: list[tuple[str, Callable[[int], Changes], int, int]] = [
+    ("StaSwitch k=8", lambda n: {"outbox": n}, 18, 1),
+    ("RanSwitch k=24", lambda n: {"outbox": n}, 18, 1),
+    ("JitterSort 2L+1=93", lambda n: {"outbox": n}, 8, 1),
+    ("GRR d=16", lambda n: {"outbox": n}, 20, 1),
+    ("OUE d=16", lambda n: {"outbox": n}, 18, 1),
+    ("OLH d=16", lambda n: {"outbox": n}, 14, 1),
+    ("StaSwitch k=8", with_bins, 136, 1),
+    ("StaSwitch k=8", lambda n: {"outbox": 10, **with_bins(n)}, 112, 1),
+    ("RanSwitch k=24", lambda n: {"window": n, "thresholds": [1000]}, 408, 1),
+    ("JitterSort 2L+1=93", jittersort, 127, 2),
+    ("JitterSort 2L+1=93", with_bins, 76, 1),
+    ("GRR d=16", lambda n: {"thresholds": [1000], **with_bins(n)}, 136, 1),
+]
 
 
 def check_runs(lane: Lane, task: Task, sample: bytes) -> None:
@@ -123,30 +119,19 @@ def check_runs(lane: Lane, task: Task, sample: bytes) -> None:
 
 
 @MICROBIT
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        *((name, "outbox") for name in EACH),
-        ("StaSwitch k=8", "bins"),
-        ("StaSwitch k=8", "bins and outbox"),
-        ("RanSwitch k=24", "RanSwitch's window"),
-        ("JitterSort 2L+1=93", "JitterSort's window"),
-        ("JitterSort 2L+1=93", "bins"),
-        ("GRR d=16", "GRR's bins"),
-        ("OUE d=16", "OUE's symbols"),
-    ],
-)
-def test_the_largest_that_is_not_refused_runs(lane: Lane, name: str, what: str) -> None:
-    """Data, code, and half of each: a few bytes below what is refused."""
-    task = largest(name, what)
+@pytest.mark.parametrize(("name", "growing", "n", "step"), LARGEST)
+def test_the_largest_that_is_not_refused_runs(
+    lane: Lane, name: str, growing: Callable[[int], Changes], n: int, step: int
+) -> None:
+    """And it leaves enough heap, while one that is larger by a step is refused."""
+    task = make_task(**EACH[name] | growing(n))
     check_runs(lane, task, b"def sample():\n    return 5\n")
     assert free_heap(task) >= LEAST_FREE
+    assert not fits(make_task(**EACH[name] | growing(n + step)))
 
 
 @MICROBIT
-@pytest.mark.parametrize(
-    ("name", "outbox"), [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)]
-)
+@pytest.mark.parametrize(("name", "outbox"), [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)])
 def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, name: str, outbox: int) -> None:
     task = make_task(**EACH[name] | {"outbox": outbox})
     source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, TASKS, make_task
+from firmware_tests.microbit import RAN, STA, TASKS, jittersort, make_task
 from tinyldp.errors import UserError
 from tinyldp.flash.build import _KEPT, CLASSES, MAIN, build_microbit, task_data
 from tinyldp.flash.dissolve import dissolved
@@ -363,6 +363,7 @@ class TestBuild:
         ("changed", "what"),
         [
             ({"outbox": 80}, "the data of its Task"),
+            (jittersort(151), "the data of its Task"),
             ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
         ],
     )

@@ -39,7 +39,7 @@ def instances():
         ("OLH", 6, (16,)),
     ):
         for size in sizes:
-            numbers = {"window": size, "k": size, "symbols": 65536, "thresholds": [(1 << 24) // 512]}
+            numbers = {"window": size, "k": size, "symbols": 65536, "thresholds": [32768]}
             if mechanism == 3:
                 numbers["thresholds"] = [(1 << 24) - size + 1] + [1] * (size // 2)
             elif mechanism > 3:
