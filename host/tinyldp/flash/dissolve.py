@@ -390,7 +390,9 @@ def _in_order(
         if any(sizes.get(name, 0) > _LARGE for name in needed - needs[-1]):
             early = i + 1
     if needs:
-        needs[early] |= needs[-1]
+        # But not the user's sample.py, whose size is not known here.
+        imports = (ast.Import, ast.ImportFrom)
+        needs[early] |= {n for n in needs[-1] if not isinstance(functions.get(n), imports)}
     result: list[ast.stmt] = []
     there: set[str] = set()
     for i, node in enumerate(statements):
