@@ -31,11 +31,11 @@ CLASSES = frozenset(
     | {"RanSwitch", "StaSwitch", "JitterSort", "Grr", "Oue", "Olh"}
     | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
 )
-# Found on the board: beside more data the last lines find no room to be compiled in, and
-# longer lines none at any time.
+# Found on the board, with a margin, for each mechanism: what is larger may find no room to be
+# set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
 LARGEST_DATA = 1152
 LONGEST_LINE = 850
-# Bytes of sample.py, which comes last, and of data, together.
+# Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
