@@ -13,7 +13,7 @@ demo: .venv/demo.ready
 
 test: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: .venv/test.ready .venv/micropython-stubs/stdlib
 	$(BIN)/ruff check .

@@ -177,6 +177,8 @@ class PortableItem(pytest.Item):
         self.test = test
         self.line = line
         self.user_properties.append(("lane", lane))
+        # Where tests run side by side, one process runs all of a module on a lane.
+        self.add_marker(pytest.mark.xdist_group(f"{lane}-{self.path.stem}"))
 
     def runtest(self) -> None:
         missing(self.lane, LANES[self.lane].missing())

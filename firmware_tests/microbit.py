@@ -16,16 +16,29 @@ from tinyldp.flash.microbit import new_state
 from tinyldp.lanes import flatten
 from tinyldp.lanes.lane import Lane, Process, Stoppable
 from tinyldp.lanes.packages import sources
-from tinyldp_protocol.task import RANSWITCH, STASWITCH, Task, write_file
+from tinyldp_protocol.task import (
+    GRR,
+    JITTERSORT,
+    OLH,
+    OUE,
+    RANSWITCH,
+    SCALE,
+    STASWITCH,
+    Task,
+    write_file,
+)
 
 PROGRAMS = Path(__file__).parent / "programs"
 # The smallest free heap that a full agent may leave while it reports.
 LEAST_FREE = 1024
 
 
-def make_task(**changed: int | list[int]) -> Task:
-    """StaSwitch, k = 8, 16-bit values, four a frame; with changes."""
-    numbers: dict[str, int | list[int]] = {
+Changes = dict[str, int | list[int] | None]
+
+
+def make_task(**changed: int | list[int] | None) -> Task:
+    """StaSwitch, k = 8, 16-bit values, four a frame; with changes; None leaves one out."""
+    numbers: Changes = {
         "mechanism": STASWITCH,
         "window": 8,
         "k": 8,
@@ -43,8 +56,33 @@ def make_task(**changed: int | list[int]) -> Task:
     return task
 
 
-STA = make_task()
-RAN = make_task(mechanism=RANSWITCH, window=24, k=24, thresholds=[(1 << 24) // 48])
+def jittersort(window: int) -> Changes:
+    """What make_task changes for a JitterSort: ever less probable towards both sides."""
+    half = window // 2
+    part = SCALE // (half + 1) ** 2
+    sides = [part * (half + 1 - j) for j in range(1, half + 1)]
+    weights = [SCALE - 2 * sum(sides), *sides]
+    return {"mechanism": JITTERSORT, "window": window, "k": 10, "thresholds": weights}
+
+
+_ORACLE: Changes = {"window": None, "k": None, "symbols": 16}
+# What make_task changes for the Tasks that are measured and run as full agents.
+EACH: dict[str, Changes] = {
+    "StaSwitch k=8": {},
+    "RanSwitch k=24": {
+        "mechanism": RANSWITCH,
+        "window": 24,
+        "k": 24,
+        "thresholds": [SCALE // 48],
+    },
+    "JitterSort 2L+1=93": jittersort(93),
+    "GRR d=16": {**_ORACLE, "mechanism": GRR, "thresholds": [SCALE // 64]},
+    "OUE d=16": {**_ORACLE, "mechanism": OUE, "thresholds": [SCALE // 8]},
+    "OLH d=16": {**_ORACLE, "mechanism": OLH, "buckets": 8, "thresholds": [SCALE // 16]},
+}
+TASKS = {name: make_task(**changed) for name, changed in EACH.items()}
+STA = TASKS["StaSwitch k=8"]
+RAN = TASKS["RanSwitch k=24"]
 
 
 def state_files(pseudonym: bytes, boots: int = 0) -> dict[str, bytes]:

@@ -19,6 +19,8 @@ from tinyldp_protocol.messages import put_release
 
 CDDL = Path(__file__).parents[1] / "protocol" / "tinyldp.cddl"
 STEPS = "1200"
+# The fixture is made once.
+pytestmark = pytest.mark.xdist_group("demo")
 
 
 @pytest.fixture(scope="module")

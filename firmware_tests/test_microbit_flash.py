@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, Terminal, make_task
+from firmware_tests.microbit import (
+    EACH,
+    LEAST_FREE,
+    STA,
+    TASKS,
+    Changes,
+    Terminal,
+    jittersort,
+    make_task,
+)
 from tinyldp.collect.collector import Collector, Snapshot
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
@@ -23,8 +33,9 @@ MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 
 
 @MICROBIT
-@pytest.mark.parametrize("task", [STA, RAN], ids=["StaSwitch", "RanSwitch"])
-def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, task: Task) -> None:
+@pytest.mark.parametrize("name", ["StaSwitch k=8", "RanSwitch k=24", "JitterSort 2L+1=93"])
+def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, name: str) -> None:
+    task = TASKS[name]
     sample = b"count = 0\n\n\ndef sample():\n    global count\n    count += 1\n    return count\n"
     store = Store.create(tmp_path / "board.db", task)
     try:
@@ -55,6 +66,9 @@ def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, task: Task) -> None
     [
         ({"mechanism": 1, "window": 1024, "k": 24, "thresholds": [1000]}, "the data of its Task"),
         ({"outbox": 80}, "the data of its Task"),
+        ({"mechanism": 1, "window": 300, "thresholds": [1000]}, "the largest buffer of its Task"),
+        (jittersort(151), "the data of its Task"),
+        ({**EACH["OUE d=16"], "symbols": 256}, "the data of its Task"),
         ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
     ],
 )
@@ -76,33 +90,63 @@ def fits(task: Task) -> bool:
     return True
 
 
-@MICROBIT
-@pytest.mark.parametrize("what", ["outbox", "bins", "both"])
-def test_the_largest_that_is_not_refused_runs(lane: Lane, what: str) -> None:
-    """Data, code, and half of each: a few bytes below what is refused."""
+def with_bins(n: int) -> Changes:
+    return {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
 
-    def larger(n: int) -> Task:
-        changed: dict[str, Any] = {"outbox": 10} if what == "both" else {}
-        if what == "outbox":
-            changed["outbox"] = n
-        else:
-            changed |= {"symbols": n + 1, "bins": list(range(0, 1000 * n, 1000))}
-        return make_task(**changed)
 
-    n, step = {"outbox": (12, 1), "bins": (90, 6), "both": (60, 6)}[what]
-    while fits(larger(n + step)):
-        n += step
-    _, _, board = flash_microbit(larger(n), lane, b"def sample():\n    return 5\n")
+# For each limit, a mechanism, what has the largest size that is not refused, and one step more.
+LARGEST: list[tuple[str, Callable[[int], Changes], int, int]] = [
+    ("StaSwitch k=8", lambda n: {"outbox": n}, 18, 1),
+    ("RanSwitch k=24", lambda n: {"outbox": n}, 18, 1),
+    ("JitterSort 2L+1=93", lambda n: {"outbox": n}, 8, 1),
+    ("GRR d=16", lambda n: {"outbox": n}, 20, 1),
+    ("OUE d=16", lambda n: {"outbox": n}, 18, 1),
+    ("OLH d=16", lambda n: {"outbox": n}, 14, 1),
+    ("StaSwitch k=8", with_bins, 136, 1),
+    ("StaSwitch k=8", lambda n: {"outbox": 10, **with_bins(n)}, 112, 1),
+    ("RanSwitch k=24", lambda n: {"window": n, "thresholds": [1000]}, 280, 1),
+    ("JitterSort 2L+1=93", jittersort, 127, 2),
+    ("JitterSort 2L+1=93", with_bins, 76, 1),
+    ("GRR d=16", lambda n: {"thresholds": [1000], **with_bins(n)}, 136, 1),
+]
+
+
+MEASURING = b"""import gc
+def sample():
+    gc.collect()
+    print("free", gc.mem_free())
+    return 5
+"""
+
+
+def check_runs(lane: Lane, task: Task, sample: bytes, size: int = 150) -> bytes:
+    """So many bytes that a flashed board sends."""
+    _, _, board = flash_microbit(task, lane, sample)
     with board:
-        heard = board.read(300, 20)
+        heard = board.read(size, 60)
     assert b"Error" not in heard
-    assert len(heard) == 300
+    assert len(heard) == size
+    return heard
 
 
 @MICROBIT
-@pytest.mark.parametrize("outbox", [4, 12])
-def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, outbox: int) -> None:
-    task = make_task(outbox=outbox)
+@pytest.mark.parametrize(("name", "growing", "n", "step"), LARGEST)
+def test_the_largest_that_is_not_refused_runs(
+    lane: Lane, name: str, growing: Callable[[int], Changes], n: int, step: int
+) -> None:
+    """And it leaves enough heap, while one that is larger by a step is refused."""
+    task = make_task(**EACH[name] | growing(n))
+    heard = check_runs(lane, task, MEASURING, 600)
+    free = [int(n) for n in re.findall(rb"free (\d+)\r\n", heard)]
+    assert free
+    assert min(free) >= LEAST_FREE
+    assert not fits(make_task(**EACH[name] | growing(n + step)))
+
+
+@MICROBIT
+@pytest.mark.parametrize(("name", "outbox"), [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)])
+def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, name: str, outbox: int) -> None:
+    task = make_task(**EACH[name] | {"outbox": outbox})
     source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
     n = 0
     while True:
@@ -114,12 +158,8 @@ def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, outbox: int) ->
             break
         source += part
         n += 1
-    assert len(source) > 350
-    _, _, board = flash_microbit(task, lane, source.encode())
-    with board:
-        heard = board.read(300, 20)
-    assert b"Error" not in heard
-    assert len(heard) == 300
+    assert len(source) > 200
+    check_runs(lane, task, source.encode())
     with pytest.raises(UserError, match=r"its sample\.py has \d+ bytes, at most \d+ fit"):
         build_microbit(task, source.encode() + b"#" * len(part))
 

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import pytest
 
 from firmware_tests.microbit import program, set_credits
-from firmware_tests.test_stream_vectors import MECHANISMS, VECTORS
+from firmware_tests.test_stream_vectors import as_given, loaded
 from tinyldp.flash.build import build_microbit
 from tinyldp.lanes import Lane
 from tinyldp_protocol.task import Task
 
-STREAMS = json.loads(VECTORS.read_text())["streams"]
+NAMES = ("RanSwitch", "StaSwitch", "JitterSort", "GRR", "OUE", "OLH")
 
 
-def task_of(stream: dict[str, Any]) -> Task:
-    task = Task(
-        {
-            **{name: stream[name] for name in ("mechanism", "window", "k", "symbols", "batch")},
-            "thresholds": [stream["threshold"]],
-            "tick": 1000,
-            "resend": 7,
-            "beacon": 50,
-            "outbox": 3,
-        }
-    )
-    task.id = b"task-id!"
-    return task
+def name(stream: dict[str, Any]) -> str:
+    task = as_given(stream)["task"]
+    parts = [NAMES[task["mechanism"] - 1], task.get("window"), task["symbols"], task["batch"]]
+    return "-".join(str(part) for part in parts if part is not None)
 
 
 @pytest.mark.parametrize("lane", ["microbit"], indirect=True)
-@pytest.mark.parametrize(
-    "stream", STREAMS, ids=lambda s: f"{MECHANISMS[s['mechanism']]}-{s['window']}-{s['symbols']}"
-)
+@pytest.mark.parametrize("stream", loaded(), ids=name)
 def test_frames_are_byte_identical(
     lane: Lane, stream: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody answers here, and the vectors' device sends everything all the same.
     set_credits(monkeypatch, 1 << 29)
+    given = as_given(stream)
+    task = Task(given["task"])
+    task.id = b"task-id!"
     source = program(
-        "microbit_streams.py", SEED=stream["window"], STEPS=stream["steps"], WINDOW=stream["window"]
+        "microbit_streams.py",
+        SEED=given["seed"],
+        STEPS=given["steps"],
+        WINDOW=task.window or 0,
+        MIXED=int(given["words"] == "mixed"),
     )
-    lane.put(build_microbit(task_of(stream), b"", source).files)
+    lane.put(build_microbit(task, b"", source).files)
     with lane.start("main.py") as board:
         # The serial line's first byte is a zero that the board's start leaves there.
         data = board.read(1 + stream["bytes"], 60)[1:]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, make_task
+from firmware_tests.microbit import RAN, STA, TASKS, jittersort, make_task
 from tinyldp.errors import UserError
 from tinyldp.flash.build import _KEPT, CLASSES, MAIN, build_microbit, task_data
 from tinyldp.flash.dissolve import dissolved
@@ -76,6 +76,10 @@ class TestSpecialise:
     def test_a_local_name_in_a_loop_is_not_folded(self) -> None:
         source = "def f():\n    n = 0\n    while n < 3:\n        n += 1\n    return n"
         assert self.folded(source) == source
+
+    def test_the_length_of_a_list_of_the_tasks(self) -> None:
+        assert self.folded("a = len(task.thresholds)") == "a = 1"
+        assert self.folded("a = len(other)") == "a = len(other)"
 
     @pytest.mark.parametrize("expression", ["7 // 2 % 3", "1 << 4 | 3", "-5 >> 1", "not 3 < 2"])
     def test_arithmetic_is_pythons(self, expression: str) -> None:
@@ -144,6 +148,19 @@ class TestInline:
             "def f(a):\n r = g(a)\n log.append(r)\nf(1)\nf(5)\n"
         )
         self.same(source, ["g", "f"])
+
+    def test_what_gives_a_value_twice(self) -> None:
+        source = (
+            "def g(a):\n n = a * 2\n log.append(n)\n return n + 1\n"
+            "def f(n):\n r = g(n)\n log.append((n, r))\n"
+            "def h(n):\n r = g(n + 1)\n log.append((n, r))\n"
+            "f(1)\nf(2)\nh(2)\nh(3)\n"
+        )
+        self.same(source, ["f", "h"])
+        # Not a third time, and not what gives nothing.
+        self.same(source + "def i(n):\n r = g(n)\ni(4)\ni(5)\n", ["g", "f", "h", "i"])
+        given = source.replace(" return n + 1", " log.append(n)").replace("r = g", "r = 0\n g")
+        self.same(given, ["g", "f", "h"])
 
     def test_what_raises_is_written_at_every_place(self) -> None:
         source = (
@@ -255,6 +272,26 @@ class TestDissolve:
         assert sorted(deleted) == ["once", "program..x"]
         assert executed(statements) == [[3, 3], 2]
 
+    def test_an_empty_program(self) -> None:
+        assert dissolve("", "", set()) == []
+
+    def test_the_last_statements_code_comes_before_what_fills_the_memory(self) -> None:
+        """But after the start's large functions, which are gone by then."""
+        long = "".join(f"    log.append(n + {i})\n" for i in range(20))
+        device = f"def first(n):\n{long}def last(n):\n{long}"
+        program = (
+            "from device import first, last\nfirst(1)\ndata = [0] * 9\nmore = (1, 2, 3)\n"
+            "last(len(data) + len(more))\n"
+        )
+        statements = dissolve(device, program, set())
+        lines = [text([node]).split("(")[0].split("\n")[0] for node in statements]
+        assert lines[:3] == ["def first", "first", "del first"]
+        at = {line.split(" = ")[0]: i for i, line in enumerate(lines)}
+        assert at["def last"] < at["program..data"]
+        assert at["program..more"] < at["program..data"]
+        expected = [1 + i for i in range(20)] + [12 + i for i in range(20)]
+        assert executed(statements) == expected
+
     def test_constructed_twice_is_refused(self) -> None:
         program = "from device import Counter\na = Counter(1)\nb = Counter(2)\n"
         with pytest.raises(UserError, match="constructs Counter twice"):
@@ -281,6 +318,13 @@ class TestBuild:
         assert "'B',[0]*8" in steps(STA)
         assert "'B'" not in steps(RAN)
         assert len(steps(RAN)) < len(steps(STA))
+        # JitterSort's keys; the distance of two GRR lies is a number written in.
+        jittersort = steps(TASKS["JitterSort 2L+1=93"])
+        assert "262144" not in jittersort
+        grr = steps(TASKS["GRR d=16"])
+        assert "262144" in grr
+        assert "'H',[" not in grr
+        assert "'H',[0]*93" in jittersort
 
     def test_each_line_is_python_for_the_board(self) -> None:
         for statement in steps(STA).split("\n"):
@@ -319,6 +363,7 @@ class TestBuild:
         ("changed", "what"),
         [
             ({"outbox": 80}, "the data of its Task"),
+            (jittersort(151), "the data of its Task"),
             ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
         ],
     )

@@ -76,7 +76,8 @@ class JitterSort:
         share = SCALE // equal
         skip = equal
         while skip >= equal:
-            skip = self._entropy.word() // share
+            word = self._entropy.word()
+            skip = word // share
         at = -1
         while skip >= 0:
             at += 1

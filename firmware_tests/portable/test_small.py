@@ -1,6 +1,6 @@
 """The small agent says what the big one says, byte for byte, to the same host."""
 
-from helpers import Generator, Words, make_task, player
+from helpers import EACH, Generator, Mixed, Words, make_task, player, task_of
 
 from tinyldp_device import smallpost
 from tinyldp_device.agent import Agent
@@ -8,6 +8,7 @@ from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.small import SmallAgent, run
 from tinyldp_protocol.framing import HEAD, TAIL, Encoder
 from tinyldp_protocol.messages import put_ack
+from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, SCALE, STASWITCH
 
 
 class Port:
@@ -39,22 +40,21 @@ def ack(nonce, sequence, hello):
     return frame
 
 
-def alike(seed, steps, **changed):
+def alike(seed, steps, mechanism=RANSWITCH, **changed):
     """Both agents through one history: acks that are late, lost, damaged, foreign."""
     # The big one leaves any number of frames unanswered.
     smallpost._CREDITS = 1 << 20
     try:
-        return _alike(seed, steps, changed)
+        return _alike(seed, steps, task_of(mechanism, beacon=9, resend=5, **changed))
     finally:
         smallpost._CREDITS = 3
 
 
-def _alike(seed, steps, changed):
-    task = make_task(beacon=9, resend=5, **changed)
+def _alike(seed, steps, task):
     one = Port()
     two = Port()
-    big = Agent(task, Generator(seed), SerialLink(one), b"somebody")
-    small = SmallAgent(task, Generator(seed), two, b"somebody")
+    big = Agent(task, Mixed(seed), SerialLink(one), b"somebody")
+    small = SmallAgent(task, Mixed(seed), two, b"somebody")
     dice = Generator(seed + 1000)
     accepted = 0
     for i in range(steps):
@@ -90,9 +90,15 @@ def _alike(seed, steps, changed):
 def test_as_the_big_agent():
     rejected = 0
     for seed in range(6):
-        for mechanism in (1, 2):
-            rejected += alike(seed, 150, mechanism=mechanism, window=4, k=4)
-            rejected += alike(seed, 150, mechanism=mechanism, symbols=3000, batch=3)
+        for mechanism in EACH:
+            rejected += alike(seed, 150, mechanism)
+        for mechanism in (RANSWITCH, STASWITCH, JITTERSORT, OLH):
+            rejected += alike(seed, 150, mechanism, symbols=3000, batch=3)
+        rejected += alike(seed, 150, GRR, symbols=3000, thresholds=[2000])
+        rejected += alike(seed, 150, OUE, symbols=19, batch=3)
+        rejected += alike(seed, 150, OLH, buckets=300, thresholds=[9000])
+        keys = [SCALE // 2] + [SCALE // 16] * 4
+        rejected += alike(seed, 150, JITTERSORT, window=9, thresholds=keys)
     assert rejected
 
 

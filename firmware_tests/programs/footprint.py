@@ -1,9 +1,11 @@
 """Heap that modules and instances take: arguments are modules' names, or `instances`, or `speed`.
 
+`speed` reads a line of JSON: what differs in its Task from STREAM.
 Prints a line for each: a name and a number of bytes, or steps a second.
 """
 
 import gc
+import json
 import sys
 import time
 
@@ -25,17 +27,30 @@ def modules(names):
 def instances():
     from helpers import Generator, make_task
 
-    from tinyldp_device.switch import RanSwitch, StaSwitch
+    from tinyldp_device.mechanism import make_mechanism
 
     words = Generator(1)
-    for name, cls, mechanism in (("RanSwitch", RanSwitch, 1), ("StaSwitch", StaSwitch, 2)):
-        for k in (8, 24, 64, 255):
-            task = make_task(
-                mechanism=mechanism, window=k, k=k, symbols=65536, thresholds=[(1 << 24) // 512]
-            )
+    for name, mechanism, sizes in (
+        ("RanSwitch", 1, (8, 24, 64, 255)),
+        ("StaSwitch", 2, (8, 24, 64, 255)),
+        ("JitterSort", 3, (9, 43, 93, 255)),
+        ("GRR", 4, (16,)),
+        ("OUE", 5, (16, 256)),
+        ("OLH", 6, (16,)),
+    ):
+        for size in sizes:
+            numbers = {"window": size, "k": size, "symbols": 65536, "thresholds": [32768]}
+            if mechanism == 3:
+                numbers["thresholds"] = [(1 << 24) - size + 1] + [1] * (size // 2)
+            elif mechanism > 3:
+                numbers.update(window=None, k=None, symbols=size)
+                numbers["buckets"] = 4 if mechanism == 6 else None
+            task = make_task(mechanism=mechanism, **numbers)
+            # Its module is there before.
+            make_mechanism(task, words)
             before = heap()
-            kept = cls(task, words)
-            print(name + "-" + str(k), heap() - before)
+            kept = make_mechanism(task, words)
+            print(name + "-" + str(size), heap() - before)
             del kept
 
 
@@ -47,30 +62,33 @@ def now():
         return time.perf_counter_ns() // 1000
 
 
+# As firmware_tests.microbit.make_task.
+STREAM = {
+    "mechanism": 2,
+    "window": 8,
+    "k": 8,
+    "symbols": 65536,
+    "thresholds": [1 << 20],
+    "batch": 4,
+}
+
+
 def speed():
     from helpers import FakeLink, Generator, make_task
 
     from tinyldp_device.agent import Agent
 
-    for mechanism in (1, 2):
-        task = make_task(
-            mechanism=mechanism,
-            window=24,
-            k=24,
-            symbols=65536,
-            beacon=1 << 20,
-            thresholds=[(1 << 24) // 48],
-        )
-        agent = Agent(task, Generator(1), FakeLink(), b"somebody")
-        steps = 5000
-        # Others use the processor, too: the shortest of five.
-        best = 1 << 30
-        for _ in range(5):
-            start = now()
-            for i in range(steps):
-                agent.tick(i)
-            best = min(best, now() - start)
-        print("mechanism" + str(mechanism), steps * 1000 // (best // 1000))
+    task = make_task(**dict(STREAM, **json.loads(sys.stdin.readline())))
+    agent = Agent(task, Generator(1), FakeLink(), b"somebody")
+    steps = 2000
+    # Others use the processor, too: the shortest of five.
+    best = 1 << 30
+    for _ in range(5):
+        start = now()
+        for i in range(steps):
+            agent.tick(i)
+        best = min(best, now() - start)
+    print("steps", steps * 1000000 // best)
 
 
 if sys.argv[1] == "instances":

@@ -1,7 +1,8 @@
 # ruff: noqa: F821
 """One stream of protocol/vectors/streams.json on the micro:bit, with the words given.
 
-Put before it: SEED and STEPS; see programs/streams.py.
+Put before it: SEED, STEPS and WINDOW; MIXED, whether it is one of `mechanisms`; see
+programs/streams.py.
 """
 
 from tinyldp_device.boards.nrf51 import open_serial
@@ -9,7 +10,7 @@ from tinyldp_device.small import SmallAgent
 
 
 class Words:
-    """x' = (61 x + 7919) mod 2^24, from x = SEED."""
+    """x' = (61 x + 7919) mod 2^24, from x = SEED; if MIXED x xor (x >> 12) is the word."""
 
     quality = 0
 
@@ -19,10 +20,20 @@ class Words:
 
     def word(self):
         self.state = (self.state * 61 + 7919) & 0xFFFFFF
+        if MIXED:
+            return self.state ^ self.state >> 12
         return self.state
 
     def refill(self, need):
         pass
+
+
+def reading(i):
+    if not MIXED:
+        return (i * i + 3) % 2000
+    if i % 50 == 49:
+        return None
+    return i * i // 3 % task.symbols
 
 
 def play():
@@ -30,7 +41,7 @@ def play():
     while i < STEPS + WINDOW + 1:
         if i == STEPS:
             agent.stop()
-        agent.tick((i * i + 3) % 2000)
+        agent.tick(reading(i))
         agent.service()
         i += 1
 

@@ -23,7 +23,7 @@ from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT
-from tinyldp_protocol.task import JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH, Task
+from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 CLASSES = frozenset(
@@ -31,11 +31,13 @@ CLASSES = frozenset(
     | {"RanSwitch", "StaSwitch", "JitterSort", "Grr", "Oue", "Olh"}
     | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
 )
-# Found on the board: beside more data the last lines find no room to be compiled in, and
-# longer lines none at any time.
+# Found on the board, with a margin, for each mechanism: what is larger may find no room to be
+# set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
 LARGEST_DATA = 1152
 LONGEST_LINE = 850
-# Bytes of sample.py, which comes last, and of data, together.
+# Of one buffer, for which the heap must be free in one piece.
+LARGEST_BUFFER = 560
+# Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
@@ -91,8 +93,6 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
-    if task.mechanism not in (RANSWITCH, STASWITCH):
-        raise UserError("A micro:bit runs RanSwitch and StaSwitch so far, and no other mechanism.")
     program = PROGRAM.read_text() if program is None else program
     own = {
         node.name
@@ -116,6 +116,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     for what, size, most in (
         ("the data of its Task", data, LARGEST_DATA),
         ("its longest line of code", longest, LONGEST_LINE),
+        ("the largest buffer of its Task", max(task_buffers(task)), LARGEST_BUFFER),
         ("its sample.py", len(sample), LARGEST_BOTH - data),
     ):
         if size > most:
@@ -140,6 +141,11 @@ def modules_of(task: Task, program: str) -> dict[str, Module]:
 
 def task_data(task: Task) -> int:
     """Bytes of heap for buffers whose size the Task decides, in the board's blocks of 16."""
+    return sum(16 + (size + 15) // 16 * 16 for size in task_buffers(task))
+
+
+def task_buffers(task: Task) -> list[int]:
+    """The bytes of each of these."""
     frame = HEAD + RELEASE_VALUES_AT + 1 + task.batch * task.width + TAIL
     sizes = [frame] * (task.outbox + 1) + [4 * task.outbox, 4 * len(task.bins or ())]
     sizes += [3 * max(4, step_words(task))]
@@ -151,7 +157,7 @@ def task_data(task: Task) -> int:
         sizes += [task.window * 2, 4 * len(task.thresholds)]
     elif task.mechanism in (OUE, OLH):
         sizes.append(task.width)
-    return sum(16 + (size + 15) // 16 * 16 for size in sizes)
+    return sizes
 
 
 def _line(node: ast.stmt) -> bytes:

@@ -19,13 +19,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tinyldp.errors import UserError
-from tinyldp.flash.inline import inline, is_docstring
+from tinyldp.flash.inline import inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
-from tinyldp.flash.specialise import Fold, fold_locals
+from tinyldp.flash.specialise import Fold, fold_locals, is_docstring
 from tinyldp.lanes.flatten import Module
 
 # Constructing one again starts the same one anew.
 REUSED = frozenset({"Crc32"})
+# Characters of a function of the start that is waited for.
+_LARGE = 300
 # Stands for the only instance of a class.
 _MARK = "@"
 
@@ -50,6 +52,7 @@ def dissolved(
         statements += program.expanded(Rename(names).visit(node))
     functions = program.functions()
     _settle(statements, functions)
+    _set_apart(statements, functions)
     # What nobody calls any more must not count as a caller.
     needed = _needed(statements, functions, _carried(statements, functions))
     for name in functions.keys() - needed:
@@ -303,6 +306,19 @@ def _settle_once(
                 fold_locals(part, known)
 
 
+def _set_apart(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
+    """Tuples of integers become definitions, to be compiled as early as functions are."""
+    kept: list[ast.stmt] = []
+    for node in statements:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+            target = node.targets[0]
+            if isinstance(target, ast.Name) and all(map(_known, node.value.elts)):
+                functions[target.id] = node
+                continue
+        kept.append(node)
+    statements[:] = kept
+
+
 def _fix_parameters(
     trees: list[ast.stmt], functions: dict[str, ast.stmt], known: Callable[[ast.AST], bool]
 ) -> None:
@@ -361,15 +377,28 @@ def _fix_parameters(
 def _in_order(
     statements: list[ast.stmt], functions: dict[str, ast.stmt], kept: frozenset[str]
 ) -> list[ast.stmt]:
-    """Definitions before the first statement that needs them, deletions after the last."""
+    """Definitions before the first statement that needs them, deletions after the last.
+
+    What the last statement needs comes before that, as soon as the large functions of the
+    start are gone: compiling a function takes several times its size, setting up hardly any.
+    """
     carried = _carried(statements, functions)
     needs = [_needed([node], functions, carried) for node in statements]
+    sizes = {name: len(ast.unparse(node)) for name, node in functions.items()}
+    early = 0
+    for i, needed in enumerate(needs[:-1]):
+        if any(sizes.get(name, 0) > _LARGE for name in needed - needs[-1]):
+            early = i + 1
+    if needs:
+        # But not the user's sample.py, whose size is not known here.
+        imports = (ast.Import, ast.ImportFrom)
+        needs[early] |= {n for n in needs[-1] if not isinstance(functions.get(n), imports)}
     result: list[ast.stmt] = []
     there: set[str] = set()
     for i, node in enumerate(statements):
         # The largest first: what compiles it needs several times its size.
         new = [name for name in functions if name in needs[i] and name not in there]
-        for name in sorted(new, key=lambda name: -len(ast.unparse(functions[name]))):
+        for name in sorted(new, key=lambda name: -sizes[name]):
             there.add(name)
             result.append(_with_globals(functions[name]))
         result.append(node)

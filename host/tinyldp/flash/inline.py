@@ -13,9 +13,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
+from tinyldp.flash.specialise import is_docstring
 
 # Nodes of a function that others are spliced into, with them: it has to be compiled at once.
 _LARGEST = 300
+# Nodes of one that gives a value and may be spliced twice: of Entropy.word, whose callers
+# are deep in the stack already.
+_SMALL = 80
 
 _serial = itertools.count()
 
@@ -103,7 +107,8 @@ class _Sites(ast.NodeTransformer):
             once = all(uses[parameter] <= 1 for parameter in self._parameters)
             return once and (count == 1 or len(ast.unparse(self._value)) < 24)
         raises = len(self._body) < 4 and isinstance((self._body or [None])[-1], ast.Raise)
-        return bool(self._body) and (count == 1 or raises)
+        twice = count == 2 and self._result is not None and _size(self._function) <= _SMALL
+        return bool(self._body) and (count == 1 or raises or twice)
 
     def _is_call(self, node: ast.AST | None) -> bool:
         return (
@@ -197,7 +202,3 @@ def _in_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
         for part in ast.walk(node):
             if isinstance(part, (ast.For, ast.While)):
                 yield from ast.walk(part)
-
-
-def is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

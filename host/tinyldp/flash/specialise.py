@@ -197,6 +197,8 @@ class Fold(ast.NodeTransformer):
             return ast.Constant(self._functions[name].value)
         if name == "max" and all(map(_plain, node.args)):
             return ast.Constant(max(map(ast.literal_eval, node.args)))
+        if name == "len" and isinstance(node.args[0], ast.Tuple):
+            return ast.Constant(len(node.args[0].elts))
         if name == "bytes" and len(node.args) == 1:
             value = node.args[0]
             if isinstance(value, ast.Constant) and type(value.value) is int:
