@@ -274,8 +274,8 @@ def test_two_hundred_steps(
 
 
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
-def test_devices_that_look_once_a_step(fleet: Callable[[str, int, int], Fleet]) -> None:
-    """As agent.run() plays them: the host's steps take longer, and all have their say."""
+def test_devices_that_run_plays(fleet: Callable[[str, int, int], Fleet]) -> None:
+    """As on a board, by agent.run(): it looks a few times a step, and all have their say."""
     live = fleet("lba", 8, 1)
     live.play(40)
     live.stop()

@@ -38,7 +38,10 @@ class Agent:
 
     health: one of messages' health codes; count: values released so far;
     rejected: messages from the host that were malformed or not for this boot.
+    looks: how often a step run() looks for what the host says.
     """
+
+    looks = 1
 
     def __init__(self, task, entropy, link, pseudonym):
         self.health = RUNNING
@@ -198,6 +201,8 @@ def run(agent, period, sample, clock):
     What a step has released leaves at the start of the next one, so that the
     time which sample() takes shows nowhere, as long as it is less than the
     period: a sample() that may take longer would tell so by a late frame.
+    An agent that answers queries also does so within the step, at fixed moments,
+    agent.looks in all: there sample() must take less than the time between two.
     """
     due = clock.ticks_ms()
     ended = False
@@ -220,4 +225,11 @@ def run(agent, period, sample, clock):
             if clock.ticks_diff(clock.ticks_ms(), due) >= period:
                 reading = None
         agent.tick(reading)
+        for i in range(1, agent.looks):
+            wait = clock.ticks_diff(
+                clock.ticks_add(due, i * period // agent.looks), clock.ticks_ms()
+            )
+            if wait > 0:
+                clock.sleep_ms(wait)
+                agent.look()
         due = clock.ticks_add(due, period)

@@ -3,6 +3,7 @@ from typing import Protocol, type_check_only
 
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.outbox import Outbox
+from tinyldp_device.rounds import RoundAgent
 from tinyldp_protocol.task import Task
 
 @type_check_only
@@ -26,6 +27,7 @@ class Clock(Protocol):
     def sleep_ms(self, ms: int, /) -> None: ...
 
 class Agent:
+    looks: int
     health: int
     count: int
     rejected: int
@@ -36,4 +38,6 @@ class Agent:
     def idle(self) -> bool: ...
     def service(self) -> None: ...
 
-def run(agent: Agent, period: int, sample: Callable[[], object], clock: Clock) -> None: ...
+def run(
+    agent: Agent | RoundAgent, period: int, sample: Callable[[], object], clock: Clock
+) -> None: ...

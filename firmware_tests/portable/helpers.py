@@ -210,6 +210,25 @@ class Filler:
         self.state = state
 
 
+class Clock:
+    """Milliseconds that pass when someone sleeps, and when a sample takes its time."""
+
+    def __init__(self, start=0):
+        self.now = start
+
+    def ticks_ms(self):
+        return self.now & 0x3FFFFFFF
+
+    def ticks_add(self, ticks, ms):
+        return ticks + ms & 0x3FFFFFFF
+
+    def ticks_diff(self, a, b):
+        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000
+
+    def sleep_ms(self, ms):
+        self.now += ms
+
+
 def player(samples, clock):
     """A sample() that gives each in turn: a value, an exception, or (value, ms it takes)."""
     waiting = list(samples)

@@ -1,6 +1,6 @@
 """agent: what leaves the device, tick by tick, against a link that only records."""
 
-from helpers import FakeLink, Generator, Words, decode, make_task, player
+from helpers import Clock, FakeLink, Generator, Words, decode, make_task, player
 
 from tinyldp_device import agent as agent_module
 from tinyldp_device.agent import Agent
@@ -311,25 +311,6 @@ def test_frames_of_a_kind_have_one_length():
     assert sorted(lengths) == [m.HELLO, m.RELEASE, m.STATUS]
     for kind in lengths:
         assert len(lengths[kind]) == 1
-
-
-class Clock:
-    """Milliseconds that pass when someone sleeps, and when a sample takes its time."""
-
-    def __init__(self, start=0):
-        self.now = start
-
-    def ticks_ms(self):
-        return self.now & 0x3FFFFFFF
-
-    def ticks_add(self, ticks, ms):
-        return ticks + ms & 0x3FFFFFFF
-
-    def ticks_diff(self, a, b):
-        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000
-
-    def sleep_ms(self, ms):
-        self.now += ms
 
 
 class Host(FakeLink):

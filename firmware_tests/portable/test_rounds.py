@@ -1,6 +1,15 @@
 """rounds: what a queried device says, and what it never says twice."""
 
-from helpers import FakeLink, Generator, MemorySlot, Words, round_task
+from helpers import (
+    Clock,
+    FakeLink,
+    Generator,
+    MemorySlot,
+    Words,
+    decode,
+    player,
+    round_task,
+)
 
 from tinyldp_device import ledger as l
 from tinyldp_device.agent import run
@@ -307,11 +316,56 @@ def test_after_the_last_step_what_was_latched_may_be_asked_for():
     assert agent.health == m.ENDED
     assert ask(agent, link, query(0, 1)) == [(0, 1, 0, b"\2")]
     assert ask(agent, link, query(1)) == [(1, 0, m.EARLY)]
-    for _ in range(2):
-        assert not agent.idle()
-        agent.tick(None)
-        agent.service()
+    assert not agent.idle()
+    agent.tick(None)
+    agent.service()
     assert agent.idle()
+
+
+class Asking(FakeLink):
+    """Asks for both phases of a step: the second as soon as the first is answered."""
+
+    def __init__(self, clock):
+        FakeLink.__init__(self)
+        self.clock = clock
+        self.moments = []
+        self.incoming.append(ack())
+
+    def write(self, frame):
+        for message in decode(bytes(frame))[0]:
+            if m.check(message, len(message), 1) == m.ANSWER:
+                self.moments.append(self.clock.now)
+                t = m.get_word(message, m.SEQUENCE_AT)
+                phase = message[m.PHASE_AT]
+                self.incoming.append(query(t + phase, 1 - phase))
+            elif m.check(message, len(message), 1) == m.REFUSAL:
+                # Early: in the same step. Once more.
+                self.incoming.append(query(m.get_word(message, m.SEQUENCE_AT)))
+        return FakeLink.write(self, frame)
+
+
+def real_time(link):
+    task = round_task(beacon=1)
+    slots = slots_of(task)
+    ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w)
+    return RoundAgent(task, Words(TRUTH), link, PSEUDONYM, ledger)
+
+
+def played(took):
+    clock = Clock()
+    link = Asking(clock)
+    link.incoming.append(query(0))
+    run(real_time(link), 100, player([(1, took)] * 6, clock), clock)
+    return link.moments
+
+
+def test_both_phases_fit_into_a_step_at_moments_that_do_not_tell_how_long_sample_took():
+    moments = played(0)
+    assert moments[:4] == [25, 50, 125, 150]
+    for took in (1, 12, 24):
+        assert played(took) == moments
+    # What the docstring of run() says of a sample() that takes longer.
+    assert played(40) != moments
 
 
 class Shape:
@@ -338,23 +392,6 @@ def test_readings_change_nothing_but_the_reports():
         assert Shape(readings).seen == first
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0
-
-    def ticks_ms(self):
-        return self.now
-
-    def ticks_add(self, ticks, ms):
-        return ticks + ms
-
-    def ticks_diff(self, a, b):
-        return a - b
-
-    def sleep_ms(self, ms):
-        self.now += ms
-
-
 class Host(FakeLink):
     """Asks for the next t whenever it has heard of the one before."""
 
@@ -372,17 +409,7 @@ class Host(FakeLink):
 
 
 def test_a_segment_in_real_time():
-    task = round_task(beacon=1)
-    slots = slots_of(task)
+    clock = Clock()
     link = Host()
-    ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w)
-    agent = RoundAgent(task, Words(TRUTH), link, PSEUDONYM, ledger)
-    readings = [0, 1, 2, 3, 4]
-
-    def sample():
-        if not readings:
-            raise StopIteration
-        return readings.pop(0)
-
-    run(agent, 100, sample, Clock())
+    run(real_time(link), 100, player([0, 1, 2, 3, 4], clock), clock)
     assert [one[3] for one in link.heard if len(one) == 4] == [b"\0", b"\1", b"\2", b"\3", b"\4"]
