@@ -86,7 +86,7 @@ def test_your_sensor_in_ten_minutes(
         port = board.stdout.readline().decode().strip()
         try:
             (tmp_path / "sample.py").write_text(block("python", "% 40"))
-            study = block("toml", "/dev/ttyACM0").replace("/dev/ttyACM0", port)
+            study = block("toml", '"sensor"').replace("/dev/ttyACM0", port)
             (tmp_path / "sensor.toml").write_text(study)
             lines = block("sh", "flash sensor.task --port").strip().split("\n")
             steps = ["plan", "certify", "flash", "collect", "report"]
@@ -110,7 +110,7 @@ def test_your_sensor_in_ten_minutes(
 def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     need("microbit", Microbit.missing())
     (tmp_path / "sample.py").write_text(block("python", "% 40"))
-    study = block("toml", "/dev/ttyACM0")
+    study = block("toml", '"sensor"')
     assert "outbox = 64" in study
     (tmp_path / "sensor.toml").write_text(study.replace("outbox = 64", "outbox = 4"))
     plan, certify, _, collect, _ = block("sh", "flash sensor.task --port").strip().split("\n")
@@ -142,6 +142,29 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
     assert (stream["health"], stream["entropy"]) == ("ended", "hardware")
 
 
+def test_questions_without_end(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
+    """Rounds word for word; the port alone is the relayed board's."""
+    need("serial", Serial.missing() or RelayedBoard.missing())
+    (tmp_path / "sample.py").write_text(block("python", "% 40"))
+    with RelayedBoard() as board:
+        study = block("toml", '"rooms"').replace("/dev/ttyACM0", board.port)
+        (tmp_path / "rooms.toml").write_text(study)
+        lines = block("sh", "--sweep") + block("sh", "flash rooms.task --port")
+        for line in lines.strip().split("\n"):
+            words = [board.port if word == "/dev/ttyACM0" else word for word in command(line)]
+            subprocess.run(words, cwd=tmp_path, check=True, timeout=180)
+    for picture in ("rooms.png", "sweep.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    report = command(".venv/bin/tinyldp report rooms.db --html rooms.html --csv rooms-values")
+    done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    (rounds,) = json.loads(done.stdout)["rounds"]
+    (device,) = rounds["devices"]
+    assert device["answered"] > 50
+    assert device["answered"] > 0.8 * device["asked"]
+    (table,) = (tmp_path / "rooms-values").glob("*-steps.csv")
+    assert len(table.read_text().splitlines()) == len(rounds["steps"]) + 1
+
+
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     """The board file that the README shows; on the relayed board the line is the terminal's."""
     need("serial", Serial.missing() or RelayedBoard.missing())
@@ -152,7 +175,7 @@ def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) 
     assert own.count("open_line") == 3
     (tmp_path / "mine.py").write_text(own)
     (tmp_path / "sample.py").write_text(block("python", "% 40"))
-    (tmp_path / "sensor.toml").write_text(block("toml", "/dev/ttyACM0"))
+    (tmp_path / "sensor.toml").write_text(block("toml", '"sensor"'))
     task = choose(load_study(tmp_path / "sensor.toml"))
     with RelayedBoard() as board:
         done = flash(
