@@ -171,6 +171,21 @@ def test_nothing_yet(tmp_path):
     line.store.close()
 
 
+def test_where_nothing_was_published_no_estimate_is_shown(tmp_path):
+    task = rounds_task(LBA, epsilon=0.5)
+    line = Fleet(tmp_path / "one.db", task, mixed(task, 1))
+    line.run(STEPS)
+    data = report_data(line.store)
+    text = text_report(data, 160)
+    assert "Nothing was published" in text
+    assert "Estimates of" not in text
+    render_report(line.store, tmp_path / "one.html", data=data)
+    line.store.close()
+    page = (tmp_path / "one.html").read_text()
+    assert "Nothing was published" in page
+    assert page.count("<svg") == 1
+
+
 def test_values_have_names_and_reports_may_be_bytes(tmp_path):
     olh = {"mechanism": OLH, "buckets": 4, "thresholds": [2_000_000]}
     task = rounds_task(LPU, **olh, symbols=12, bins=list(range(10, 120, 10)))

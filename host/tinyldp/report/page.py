@@ -50,7 +50,7 @@ from tinyldp.report.pictures import (
     series_picture,
 )
 from tinyldp.report.round_pictures import decisions_picture, rounds_picture
-from tinyldp.report.rounds import summary
+from tinyldp.report.rounds import estimated, summary
 from tinyldp.report.symbols import clean
 
 if TYPE_CHECKING:
@@ -272,9 +272,12 @@ def _rounds(data: dict[str, Any]) -> list[str]:
         if table["problem"] is not None:
             body.append(_problem(table))
         elif table["steps"]:
+            if estimated(table):
+                body += [
+                    _figure(rounds_picture(f"r{number}", table), _STEPS),
+                    _table(round_columns(table), round_rows(table), round_legend(table), tag),
+                ]
             body += [
-                _figure(rounds_picture(f"r{number}", table), _STEPS),
-                _table(round_columns(table), round_rows(table), round_legend(table), tag),
                 _figure(decisions_picture(f"d{number}", table), _DECISIONS),
                 _table(DECISIONS, decision_rows(table), decision_legend(table), tag),
             ]

@@ -226,6 +226,11 @@ def _step(
     return step | {name: getattr(estimate, name)[followed].tolist() for name in columns}
 
 
+def estimated(table: Mapping[str, Any]) -> bool:
+    """Whether there was ever a publication, which estimates could come from."""
+    return any(step["frequencies"] is not None for step in table["steps"])
+
+
 def summary(table: Mapping[str, Any]) -> str:
     """What one Task's rounds came to, in a few sentences."""
     steps = table["steps_in_all"]
@@ -239,6 +244,11 @@ def summary(table: Mapping[str, Any]) -> str:
         )
     said += f"; an answer takes {table['answer_bytes']} bytes, a query {table['query_bytes']}."
     said += f" No device spends more than ε {_short(table['epsilon'])} in any {table['w']} steps."
+    if table["steps"] and not estimated(table):
+        said += (
+            " Nothing was published: never was a change seen that exceeded the error of a"
+            " publication, which falls with the number of devices."
+        )
     if table["every"] > 1:
         said += f" Every {table['every']}th step is estimated here."
     return said

@@ -40,7 +40,7 @@ from tinyldp.report.columns import (
     stream_columns,
 )
 from tinyldp.report.data import UNCERTIFIED
-from tinyldp.report.rounds import summary
+from tinyldp.report.rounds import estimated, summary
 
 
 def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> str:
@@ -112,8 +112,9 @@ def _print_rounds(console: Console, table: dict[str, Any]) -> None:
     if table["problem"] is not None:
         console.print(Text(table["problem"] + "\n"))
     elif table["steps"]:
-        columns, rows = round_columns(table), round_rows(table)
-        _print(console, f"Estimates of {name}", columns, rows, round_legend(table))
+        if estimated(table):
+            columns, rows = round_columns(table), round_rows(table)
+            _print(console, f"Estimates of {name}", columns, rows, round_legend(table))
         rows, legend = decision_rows(table), decision_legend(table)
         _print(console, f"Decisions of {name}", DECISIONS, rows, legend)
     _print(console, f"Answers of {name}", ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND)
