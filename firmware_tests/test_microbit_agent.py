@@ -170,7 +170,7 @@ def check_reports(lane: Lane, tmp_path: Path, task: Task, locked: int) -> None:
 
 
 @MICROBIT
-@each("OUE", "OLH")
+@each("RanSwitch", "OUE", "OLH")
 def test_reports_arrive_whole(lane: Lane, tmp_path: Path, task: Task) -> None:
     check_reports(lane, tmp_path, task, 0)
 
@@ -262,7 +262,15 @@ def test_more_credit_would_overrun_it(
 
 @MICROBIT
 @pytest.mark.parametrize(("fail", "locked"), [(0, 0), (1, 0), (0, 1)], ids=["", "fail", "locked"])
-@pytest.mark.parametrize("name", ["StaSwitch", "RanSwitch", "JitterSort", "OLH"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "StaSwitch",
+        "JitterSort",
+        pytest.param("RanSwitch", marks=pytest.mark.soak),
+        pytest.param("OLH", marks=pytest.mark.soak),
+    ],
+)
 def test_the_deepest_path_leaves_stack_for_one_call(
     lane: Lane, tmp_path: Path, name: str, fail: int, locked: int
 ) -> None:

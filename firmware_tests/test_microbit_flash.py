@@ -95,6 +95,7 @@ def with_bins(n: int) -> Changes:
 
 
 # For each limit, a mechanism, what has the largest size that is not refused, and one step more.
+# All of them run in make soak.
 LARGEST: list[tuple[str, Callable[[int], Changes], int, int]] = [
     ("StaSwitch k=8", lambda n: {"outbox": n}, 18, 1),
     ("RanSwitch k=24", lambda n: {"outbox": n}, 18, 1),
@@ -130,7 +131,13 @@ def check_runs(lane: Lane, task: Task, sample: bytes, size: int = 150) -> bytes:
 
 
 @MICROBIT
-@pytest.mark.parametrize(("name", "growing", "n", "step"), LARGEST)
+@pytest.mark.parametrize(
+    ("name", "growing", "n", "step"),
+    [
+        pytest.param(*row, marks=[] if i in (7, 9) else pytest.mark.soak)
+        for i, row in enumerate(LARGEST)
+    ],
+)
 def test_the_largest_that_is_not_refused_runs(
     lane: Lane, name: str, growing: Callable[[int], Changes], n: int, step: int
 ) -> None:
@@ -144,7 +151,13 @@ def test_the_largest_that_is_not_refused_runs(
 
 
 @MICROBIT
-@pytest.mark.parametrize(("name", "outbox"), [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)])
+@pytest.mark.parametrize(
+    ("name", "outbox"),
+    [
+        pytest.param(name, outbox, marks=[] if name.startswith("Jitter") else pytest.mark.soak)
+        for name, outbox in [*((name, 4) for name in EACH), ("StaSwitch k=8", 12)]
+    ],
+)
 def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, name: str, outbox: int) -> None:
     task = make_task(**EACH[name] | {"outbox": outbox})
     source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
