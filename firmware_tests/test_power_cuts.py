@@ -16,7 +16,7 @@ def test_littlefs_comes_up_with_the_old_state_or_the_new(
 ) -> None:
     lane.install()
     name = "littlefs_state.py"
-    lane.put({name: (PROGRAMS / name).read_bytes()})
+    lane.put({name: (PROGRAMS / name).read_bytes() for name in (name, "cut_flash.py")})
     result = lane.run(name, str(size), str(arrives), timeout=120)
     assert result.exit_code == 0, (result.stdout + result.stderr).decode()
     *complaints, last = result.stdout.decode().splitlines()

@@ -7,7 +7,7 @@ leaves; a repeated query gets the stored answer. Everything else, down to when a
 how often is written to storage, is the same whatever the values are.
 
 For each of a step's two phases one answer waits for the link, and one refusal in
-all: while it waits, others are not sent.
+all, which leaves at most once a tick: while it waits, others are not sent.
 """
 
 from tinyldp_device.entropy import EntropyError
@@ -83,6 +83,7 @@ class RoundAgent:
         self._refusals = link.encoder(self._refusal, HEAD + SEQUENCE_AT, 0)
         self._refused = self._refusals.slot()
         self._refusing = False
+        self._may_refuse = True
 
     def tick(self, reading):
         """One step of the device's time, with the reading latched for it, or None."""
@@ -105,6 +106,7 @@ class RoundAgent:
 
     def service(self):
         """Once for each tick: take in what the host says, send what is due."""
+        self._may_refuse = True
         self.look()
         if self._signals.send(self.health, self.drops, 0, self.count):
             if self.health != RUNNING and self._signals.known and True not in self._waiting:
@@ -126,8 +128,9 @@ class RoundAgent:
         for phase in range(2):
             if self._waiting[phase] and link.write(self._frames[phase]):
                 self._waiting[phase] = False
-        if self._refusing and link.write(self._refused):
+        if self._refusing and self._may_refuse and link.write(self._refused):
             self._refusing = False
+            self._may_refuse = False
 
     def _halt(self, health):
         self.health = health

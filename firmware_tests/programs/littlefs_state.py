@@ -3,78 +3,17 @@
 Arguments: size of the payload; how many bytes of the block that was being written arrive.
 """
 
-import os
 import sys
 
-from tinyldp_device.boards.files import FileSlot
-from tinyldp_device.state import State
+from cut_flash import Flash, formatted, mounted, unplugged
 
-BLOCK = 512
-BLOCKS = 64
 SIZE = int(sys.argv[1])
-ARRIVES = int(sys.argv[2])
+Flash.arrives = int(sys.argv[2])
 OLD = b"o" * SIZE
 NEW = b"n" * SIZE
 
-
-class Cut(Exception):
-    pass
-
-
-class Flash:
-    """NOR flash in memory: erased to ones, and written until `power` runs out."""
-
-    def __init__(self, data=None):
-        self.data = data or bytearray(b"\xff" * (BLOCK * BLOCKS))
-        self.power = 1 << 20
-        self.writes = 0
-
-    def readblocks(self, block, buf, offset=0):
-        start = block * BLOCK + offset
-        buf[:] = self.data[start : start + len(buf)]
-
-    def writeblocks(self, block, buf, offset=0):
-        start = block * BLOCK + offset
-        n = len(buf)
-        if self.writes >= self.power:
-            n = min(n, ARRIVES)
-        self.data[start : start + n] = bytes(buf)[:n]
-        if self.writes >= self.power:
-            # From here on nothing arrives any more.
-            self.data = bytearray(self.data)
-            raise Cut
-        self.writes += 1
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return BLOCKS
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            if self.writes >= self.power:
-                raise Cut
-            start = arg * BLOCK
-            self.data[start : start + BLOCK] = b"\xff" * BLOCK
-            return 0
-        return 0
-
-
-def mounted(flash):
-    filesystem = os.VfsLfs2(flash, readsize=32, progsize=32)
-    os.mount(filesystem, "/cut")
-    return State(FileSlot("/cut/state0"), FileSlot("/cut/state1"))
-
-
-def unplugged():
-    try:
-        os.umount("/cut")
-    except Exception:
-        pass
-
-
-first = Flash()
-os.VfsLfs2.mkfs(first, readsize=32, progsize=32)
-mounted(first).create(OLD)
+first, state = formatted()
+state.create(OLD)
 unplugged()
 
 n = 0
