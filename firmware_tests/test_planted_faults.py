@@ -221,7 +221,7 @@ FAULTS = (
         "ties broken by arrival",
         "law",
         (
-            (JITTER, "skip = self._entropy.word() // share", "skip = self._entropy.word() * 0"),
+            (JITTER, "skip = word // share", "skip = word * 0"),
             (
                 JITTER,
                 "slots[at] = slots[held]\n        keys[at] = keys[held]\n",
