@@ -27,7 +27,7 @@ bench: .venv/bench.ready
 
 soak: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
-	$(BIN)/pytest -m soak $(ARGS)
+	$(BIN)/pytest -m soak -n 2 --dist loadgroup $(ARGS)
 
 clean:
 	rm -rf .venv build dist demo-output
