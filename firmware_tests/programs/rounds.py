@@ -26,6 +26,7 @@ from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol.task import read_file
 
+
 def state(folder, name):
     return State(FileSlot("%s/%s0" % (folder, name)), FileSlot("%s/%s1" % (folder, name)))
 
