@@ -166,6 +166,16 @@ def test_a_new_identity_waits_out_a_horizon(board: RelayedBoard) -> None:
     assert (refusal[1], refusal[REASON_AT]) == (REFUSAL, WAITING)
 
 
+def test_not_even_by_way_of_a_stream(board: RelayedBoard) -> None:
+    flash(board.port, TASK)
+    assert asked(board, TASK, 0, 1)[1] == ANSWER
+    flash(board.port, STREAM, new_identity=True)
+    done = flash(board.port, TASK)
+    assert (done.identity, done.cap) == ("kept", 1 << 16)
+    refusal = asked(board, TASK, 0, 1)
+    assert (refusal[1], refusal[REASON_AT]) == (REFUSAL, WAITING)
+
+
 @pytest.mark.parametrize("content", [b"", b"torn", None])
 def test_no_flashing_refills_a_ledger_that_is_gone(
     board: RelayedBoard, content: bytes | None

@@ -218,6 +218,22 @@ def test_one_refusal_a_tick_and_no_answer_pushed_out():
     assert agent.drops == 0
 
 
+def test_one_refusal_a_tick_however_often_it_looks():
+    agent, link = device()
+    for _ in range(5):
+        agent.tick(1)
+        agent.service()
+        found = []
+        for _ in range(agent.looks):
+            link.incoming += [query(0, 0, 9)] * 3
+            agent.look()
+            found += said(link)
+        assert found == [(0, 0, m.UNKNOWN)]
+        # One more waits for the next tick, and takes its place.
+        assert ask(agent, link) == [(0, 0, m.UNKNOWN)]
+        assert ask(agent, link) == []
+
+
 def test_an_answer_that_never_left_is_counted():
     agent, link = device()
     link.busy = True

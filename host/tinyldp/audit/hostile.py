@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tinyldp.audit.oracles import bit, hashes
 from tinyldp.errors import UserError
-from tinyldp.report.pictures import drawing
+from tinyldp.report.pictures import ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.simulate.pictures import check_ending, save
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.ledger import Ledger, provision
@@ -43,6 +43,12 @@ Counts = npt.NDArray[np.int64]
 # How the server asks: for the most at once, for a little in each step, or at random.
 GREEDS = ("at once", "spread", "at random")
 _UNIT = 1 << 16
+_NOTE: dict[str, Any] = {
+    "textcoords": "offset points",
+    "ha": "right",
+    "fontsize": 8,
+    "color": QUIET,
+}
 
 
 @dataclass(frozen=True)
@@ -273,17 +279,19 @@ def write_growth(recovery: Recovery, path: str | Path) -> None:
     with drawing((9.6, 3.6)) as figure:
         axis = figure.subplots()
         many = np.arange(1, count + 1)
-        _line(axis, many, [recovery.bound(int(k)) for k in many], "no more is possible", "--")
-        _line(axis, many, recovery.growth / recovery.devices, "from the first windows", "o-")
         single = recovery.windows[:: recovery.task.w] / recovery.devices
-        _line(axis, many[: len(single)], single, "from this window alone", "s-")
-        axis.axhline(1 / recovery.task.symbols, color="#5c6873", linewidth=0.8)
+        for y, label, style, colour in (
+            ([recovery.bound(int(k)) for k in many], "no more is possible", "--", QUIET),
+            (recovery.growth / recovery.devices, "from the first windows", "o-", RELEASED),
+            (single, "from this window alone", "s-", ORIGINAL),
+        ):
+            axis.plot(many, y, style, color=colour, label=label, markersize=4, linewidth=1.2)
+        axis.axhline(recovery.bound(), color=QUIET, linewidth=0.8)
+        axis.axhline(1 / recovery.task.symbols, color=QUIET, linewidth=0.8)
+        axis.annotate("one window's bound", (count, recovery.bound()), (0, -11), **_NOTE)
+        axis.annotate("blind guesses", (count, 1 / recovery.task.symbols), (0, 3), **_NOTE)
         axis.set_ylim(0, 1)
         axis.set_xlabel(f"windows of {recovery.task.w} steps")
         axis.set_ylabel("values guessed right")
         axis.legend(frameon=False)
         save(figure, path)
-
-
-def _line(axis: Any, x: Any, y: Any, label: str, style: str) -> None:
-    axis.plot(x, y, style, label=label, markersize=4, linewidth=1.2)

@@ -22,6 +22,8 @@ from tinyldp_protocol.messages import get_word
 from tinyldp_protocol.task import Task
 
 _UNIT = 1 << 16
+# What is no ledger, and not nothing either: no later flashing begins a new one there.
+_VOID = b"void"
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ class Identities:
 
     def _make_ledger(self) -> None:
         if self._used and self.identity != "kept":
-            # Whose ledger it was is forgotten; the device finds none, and waits.
+            # Whose ledger it was is forgotten; the device finds none that is whole, and waits.
             for path in self._ledger_slots:
-                if self._files.read(path):
-                    self._files.put(path, b"")
+                if self._files.read(path) is not None or len(self._payload) == 20:
+                    self._files.put(path, _VOID)
             return
         if self.allowance is None:
             return
