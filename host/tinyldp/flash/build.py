@@ -20,6 +20,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.dissolve import dissolved
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
+from tinyldp.study import refuse_rounds
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT
@@ -93,6 +94,7 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
+    refuse_rounds(task, "A micro:bit")
     program = PROGRAM.read_text() if program is None else program
     own = {
         node.name

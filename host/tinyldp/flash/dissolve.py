@@ -87,22 +87,24 @@ class _Program:
                     self._define(node, path, classes)
         # Functions that only construct: they are written where they are called.
         self._makers: dict[str, tuple[ast.FunctionDef, ast.Call]] = {}
-        for name, node in list(self._definitions.items()):
-            made = self._construction(node)
-            if isinstance(node, ast.FunctionDef) and made is not None:
-                self._makers[name] = node, made
-                del self._definitions[name]
+        known = -1
+        while known != len(self._makers):
+            known = len(self._makers)
+            for name, node in list(self._definitions.items()):
+                made = self._construction(node)
+                if isinstance(node, ast.FunctionDef) and made is not None:
+                    self._makers[name] = node, made
+                    del self._definitions[name]
 
     def _construction(self, node: ast.stmt) -> ast.Call | None:
         """What a function constructs, if it does nothing else."""
         body = [n for n in getattr(node, "body", []) if not is_docstring(n)]
         value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
-        if (
-            isinstance(value, ast.Call)
-            and isinstance(value.func, ast.Name)
-            and value.func.id in self._classes
-        ):
-            return value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+            if value.func.id in self._makers:
+                return self._made(value)
+            if value.func.id in self._classes:
+                return value
         return None
 
     def _made(self, call: ast.Call) -> ast.Call:
