@@ -19,6 +19,7 @@ from tinyldp.estimate import frequencies, supports
 from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.messages import (
     BUDGET,
+    COUNTER_MAX,
     EARLY,
     LATE,
     OS,
@@ -398,6 +399,35 @@ def test_devices_that_are_ahead_of_a_new_store(fleet):
     # The last one in vain, then all of them without another jump.
     assert [row.n for row in decisions[-5:]] == [0, 6, 6, 6, 6]
     assert [row.t for row in decisions[-4:]] == list(range(there + 1, there + 5))
+
+
+def test_one_that_is_ahead_takes_the_host_no_further_than_it_follows(fleet):
+    """Alone it is followed, up to a bound: the numbers of steps are for those who come later."""
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task, 1))
+    line.devices[0].t = COUNTER_MAX - 1
+    line.run(60)
+    assert line.rounds.t < 1 << 18
+
+
+def test_one_of_many_that_is_ahead_is_not_followed(fleet):
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task, 6))
+    line.devices[0].t = 5000
+    for device in line.devices[1:]:
+        device.deaf = True
+    line.run(20)
+    assert 0 < line.rounds.t < 25
+
+
+def test_one_device_cannot_slow_the_others(fleet):
+    task = rounds_task(LBU, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    line.devices[0].slow = True
+    decisions = line.run(40)[10:]
+    # Each step takes one tick, without the answer of that one.
+    assert {row.n for row in decisions} == {7}
+    assert line.now < 45 * task.tick
 
 
 def test_a_host_that_starts_again_goes_on(fleet):

@@ -277,6 +277,7 @@ def _horizon(data):
     if len(data) < RING_AT:
         return -1
     horizon = get_word(data, 0)
-    if len(data) < RING_AT + 4 * (horizon + get_word(data, BLOCK_AT) - 1):
+    block = get_word(data, BLOCK_AT)
+    if not 0 < block <= horizon or len(data) < RING_AT + 4 * (horizon + block - 1):
         return -1
     return horizon

@@ -211,6 +211,16 @@ def test_what_is_missing_or_damaged_waits_out_a_horizon():
         assert answered(ledger, 1, 0, 2) == FRESH
 
 
+def test_a_block_that_cannot_be_counts_as_damage():
+    for block in (0, 5):
+        slots = slots_of(4)
+        state = State(slots[0], slots[1])
+        data = bytearray(state.load())
+        m.set_word(data, l.BLOCK_AT, block)
+        state.create(data + bytes(64), 77)
+        assert answered(boot(slots), 0) == m.WAITING
+
+
 def test_waiting_goes_on_after_a_restart():
     slots = (MemorySlot(), MemorySlot())
     ledger = boot(slots)

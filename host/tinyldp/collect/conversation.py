@@ -54,6 +54,8 @@ _AWAY_TICKS = 32
 # Ticks that a step may take at most; the part of the devices whose late answers double it.
 MOST_TICKS = 4
 _TOO_LATE = 1 / 4
+# Beyond this jump no device is followed: one that lies must not use up the numbers of steps.
+_FARTHEST = 1 << 16
 # Closed phases whose answers are remembered, to tell a duplicate from a late one.
 _KEPT = 2
 
@@ -158,9 +160,9 @@ class Conversation:
         # Answers in this run; how far to jump while devices are ahead of this host.
         self._heard = False
         self._jump = 1
-        # Ticks that a step may take, and answers that came too late for the last one's.
+        # Ticks that a step may take, and devices whose answers came too late for the last one's.
         self._ticks = 1
-        self._late = 0
+        self._late: set[int] = set()
         self._start = start
         self.t: int | None = None
         self.news = News()
@@ -232,7 +234,7 @@ class Conversation:
         if device not in found.meant and not found.means(peer):
             return NOT_ASKED
         if found is not self._phase:
-            self._late += 1
+            self._late.add(device)
             return LATE_ANSWER
         try:
             found.counts += supports(found.oracle, _decoded(found.oracle, report))
@@ -305,9 +307,9 @@ class Conversation:
             self._coordinator.users = len(present)
         if not present:
             return
-        if self._late > _TOO_LATE * len(present):
+        if len(self._late) >= _TOO_LATE * len(present):
             self._ticks = min(MOST_TICKS, 2 * self._ticks)
-        self._late = 0
+        self._late.clear()
         self.t = t
         self._circle.step()
         self._go_on(self._coordinator.begin())
@@ -342,7 +344,7 @@ class Conversation:
         self._closed = [phase, *self._closed][:_KEPT]
         self._record(phase)
         self._go_on(self._coordinator.heard(phase.counts, len(phase.answers)))
-        if phase.late and not self._heard:
+        if 2 * phase.late > len(phase.meant) and not self._heard:
             self._jump_ahead()
 
     def _record(self, phase: _Phase) -> None:
@@ -370,10 +372,11 @@ class Conversation:
     def _jump_ahead(self) -> None:
         """Devices have answered later steps, to a host whose store this one has not.
 
-        Steps are left out, twice as many each time, until one answers; then never again.
+        While most say so, steps are left out, twice as many each time, until one answers;
+        then never again.
         """
         assert self.t is not None
-        if self._phase is not None:
+        if self._phase is not None or self._jump > _FARTHEST:
             return
         self.t = min(self.t + self._jump, COUNTER_MAX)
         self._jump *= 2

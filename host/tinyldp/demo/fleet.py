@@ -20,7 +20,7 @@ from tinyldp_device.mechanism import pool_words
 from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import Task, write_file
 
-HEAP = "64K"
+HEAP = "80K"
 # In a file of readings; no reading of 31 bits is this.
 MISSING = -(1 << 31)
 DEVICES = 6

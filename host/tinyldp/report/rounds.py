@@ -123,6 +123,9 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         ]
     except UserError as error:
         table["problem"] = clean(error)
+    except (IndexError, TypeError, ValueError):
+        # Rows that somebody has edited.
+        table["problem"] = f"The rounds of Task {task_id} are damaged."
     return table
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.coordinate import Ask, Circle, Coordinator, entry_task, meant
+from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp.simulate import aggregate, oracles
 from tinyldp.simulate.simulation import AGGREGATE, ONE_BY_ONE, RoundSimulation
@@ -42,6 +43,9 @@ SOURCE = "lns"
 _WORDS = 50_000_000
 # Devices whose reports are drawn at a time.
 _REPORTS = 65536
+# What numpy draws groups from; shares that are held, of each step and value.
+_MOST_IN_GROUPS = 10**9
+_MOST_SHARES = 1 << 26
 
 
 def simulate_rounds(
@@ -62,6 +66,10 @@ def simulate_rounds(
     Raises UserError for a source that can't be played.
     """
     started = time.perf_counter()
+    if task.method in (LPU, LPD, LPA) and devices >= _MOST_IN_GROUPS:
+        raise UserError(f"Groups are simulated of fewer than {_MOST_IN_GROUPS:,} devices.")
+    if steps * task.symbols > _MOST_SHARES:
+        raise UserError(f"{steps:,} steps of {task.symbols:,} values are too many to be held.")
     stream = make_stream(source, task, devices, steps, stream_seed)
     steps = len(stream.counts)
     if aggregated is None:
