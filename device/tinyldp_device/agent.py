@@ -19,14 +19,13 @@ from tinyldp_device.signals import FAREWELLS, MESSAGES_A_TICK, Signals, framed
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import (
-    ACK,
     COUNTER_END,
     COUNTER_MAX,
     ENDED,
     ENTROPY_FAILED,
     RUNNING,
     SEQUENCE_AT,
-    check,
+    check_ack,
     get_word,
     put_release,
 )
@@ -175,10 +174,11 @@ class Agent:
     def _take(self, buf, n):
         """Take in one message of n bytes: only an ack of this boot has an effect."""
         try:
-            kind = check(buf, n, self._task.payload)
+            check_ack(buf, n)
+            heard = self._signals.hear(buf)
         except Malformed:
-            kind = None
-        if kind != ACK or not self._signals.hear(buf):
+            heard = False
+        if not heard:
             if self.rejected < COUNTER_MAX:
                 self.rejected += 1
             return

@@ -238,6 +238,25 @@ def test_a_kind_has_one_length_whatever_its_values():
     assert len(lengths) == 1
 
 
+def test_check_ack_finds_what_check_finds():
+    for kind, put, args, _, *_ in KINDS:
+        original = written(put, args)
+        for at in range(len(original)):
+            for value in range(256):
+                buf = bytearray(original)
+                buf[at] = value
+                try:
+                    expected = m.check(buf, len(buf), 2) == m.ACK
+                except Malformed:
+                    expected = False
+                try:
+                    m.check_ack(buf, len(buf))
+                    found = True
+                except Malformed:
+                    found = False
+                assert found == expected, (kind, at, value)
+
+
 def test_hostile_input():
     for text in (
         "9b1000000000000000", "ba3fffffff", "81" * 500, "9f", "c1840144", "f97e00", "1800",

@@ -29,6 +29,8 @@ class Numbers:
     resend = 9
     beacon = 60
     outbox = 8
+    payload = 2
+    method = None
     id = b"task-id!"
 
 

@@ -200,6 +200,18 @@ def _put_asked(buf, pos, phase, entry):
     return pos + 2
 
 
+def check_ack(buf, end):
+    """Raise Malformed unless check() would find an ack in buf[:end]; allocates only to raise."""
+    reader = Reader(buf, 0, end)
+    if reader.array() != 4 or reader.uint(COUNTER_MAX) != ACK:
+        raise Malformed("kind")
+    reader.skip_bytes(4)
+    get_word(buf, reader.skip_bytes(4))
+    if reader.simple() is None:
+        raise Malformed("wrong type")
+    reader.finish()
+
+
 def check(buf, end, values):
     """Give the kind of the message in buf[:end], or raise Malformed.
 
