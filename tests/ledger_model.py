@@ -191,9 +191,9 @@ class World:
         """What follows when another t is bound than before."""
         if self.ledger.t == before:
             return
-        if self.ledger._bound == self.taken:
+        if self.ledger.bound == self.taken:
             raise Violated("two t for one step")
-        self.taken = self.ledger._bound
+        self.taken = self.ledger.bound
         self.since = 0
         self.phases = frozenset()
 
@@ -212,11 +212,11 @@ class World:
         horizon = self.setting.allowance[1]
         stored = self.slots[0].data[4:-4]
         saved = get_word(stored, real.STEP_AT)
-        open_ = ledger._left >= 0 and ledger.now - ledger._bound < w
+        open_ = ledger._left >= 0 and ledger.now - ledger.bound < w
         history = horizon + (self.since if open_ else 0)
         return (
             self.task,
-            _normal(ledger._data, ledger.now, ledger._bound, ledger.t, ledger._steps, w),
+            _normal(ledger._data, ledger.now, ledger.bound, ledger.t, ledger._steps, w),
             _normal(
                 stored,
                 saved,

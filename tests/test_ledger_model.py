@@ -74,7 +74,7 @@ MUTANTS = [
         "charge to now instead of the bound step",
         "w=3",
         (
-            ("self._place(self._bound + i)", "self._place(self.now + i)"),
+            ("self._place(self.bound + i)", "self._place(self.now + i)"),
             ("if spend > self._left:", "if spend > self._room(1):"),
         ),
     ),
@@ -87,7 +87,7 @@ MUTANTS = [
     (
         "the step of a reset is free",
         "w=2",
-        (("self._free = self._bound != self.now", "self._free = True"),),
+        (("self._free = self.bound != self.now", "self._free = True"),),
     ),
     ("the other phase is free", "w=2", (("if spend > self._left:", "if False:"),)),
     (
@@ -111,7 +111,7 @@ MUTANTS = [
     ),
     ("two t for one step", "w=2", (("if not self._free:", "if False:"),)),
     ("lost state waits a step less", "w=2", (("1, horizon)\n", "1, horizon - 1)\n"),)),
-    ("lost state does not wait", "w=2", (("get_word(data, WAIT_AT):", "0:"),)),
+    ("lost state does not wait", "w=2", (("word_at(data, WAIT_AT):", "0:"),)),
     (
         "the cap is not looked at",
         "w=2, longer horizon",
@@ -127,11 +127,11 @@ MUTANTS = [
         "w=2, Task changes",
         (
             (
-                "        if _horizon(old) != horizon:",
+                "        if _horizon(old) != horizon or (",
                 "        if old[TASK_AT : TASK_AT + 8] not in (bytes(8), task.id):\n"
                 "            old = _empty(horizon, 1, 0)\n"
                 "            state.create(old)\n"
-                "        if _horizon(old) != horizon:",
+                "        if _horizon(old) != horizon or (",
             ),
         ),
     ),
@@ -143,7 +143,7 @@ MUTANTS = [
     (
         "more than what was charged ahead",
         "w=2, ahead",
-        (("or spend > self._prepaid", ""),),
+        ((" and spend <= self._prepaid", ""),),
     ),
     (
         "what is charged ahead is cleared",

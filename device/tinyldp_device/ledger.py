@@ -42,7 +42,6 @@ from tinyldp_protocol.messages import (
     LOST,
     UNKNOWN,
     WAITING,
-    get_word,
     set_word,
 )
 from tinyldp_protocol.task import TaskError
@@ -73,12 +72,14 @@ class Ledger:
 
     cap, horizon: as provisioned, None where they were not. word: random, below 2^24;
     it makes it improbable that an old copy of a slot fits a ledger that was lost.
-    t: the last one that is bound, or -1. now: the device's present step.
+    block: where it is given, a ledger of other blocks counts as damaged.
+    t: the last one that is bound, or -1. now: the device's present step; bound: the step
+    that t, or another Task's, is bound to, or -1.
     Raises TaskError when the Task is above them; State's errors, and those of its
     slots, pass through: nothing must be drawn or sent then.
     """
 
-    def __init__(self, state, task, cap, horizon, word=0):
+    def __init__(self, state, task, cap, horizon, word=0, block=None):
         if cap is None or horizon is None:
             raise TaskError("This device was provisioned without a ledger, which the Task needs.")
         if task.epsilon > cap or task.w > horizon:
@@ -94,10 +95,10 @@ class Ledger:
             old = state.load()
         except StateError:
             old = b""
-        if _horizon(old) != horizon:
-            old = _empty(horizon, 1, horizon)
+        if _horizon(old) != horizon or (block and word_at(old, BLOCK_AT) != block):
+            old = _empty(horizon, block or 1, horizon)
             state.create(old, word << 4)
-        self._block = get_word(old, BLOCK_AT)
+        self._block = block or word_at(old, BLOCK_AT)
         self._steps = horizon + self._block - 1
         self._reports = RING_AT + 4 * self._steps
         data = bytearray(self._reports + 2 * task.payload)
@@ -105,13 +106,13 @@ class Ledger:
         for i in range(len(data) if same else self._reports):
             data[i] = old[i]
         self._data = data
-        self.now = get_word(data, STEP_AT)
+        self.now = word_at(data, STEP_AT)
         self.t = -1
-        self._bound = -1
+        self.bound = -1
         if data[BINDING_AT]:
-            self._bound = get_word(data, BOUND_AT)
+            self.bound = word_at(data, BOUND_AT)
             if data[BINDING_AT] > 1 and same:
-                self.t = get_word(data, T_AT)
+                self.t = word_at(data, T_AT)
         if self.t < 0:
             data[PHASE_AT] = 0
             data[PHASE_AT + 1] = 0
@@ -138,7 +139,7 @@ class Ledger:
             self._free = True
         else:
             self._begun = True
-            self._free = self._bound != self.now
+            self._free = self.bound != self.now
         return True
 
     def ask(self, t, phase, entry):
@@ -161,33 +162,33 @@ class Ledger:
             status = data[PHASE_AT + phase]
             if status:
                 return STORED if status == _ANSWERED else LOST
-            if self._left < 0 or self.now - self._bound >= task.w:
+            if self._left < 0 or self.now - self.bound >= task.w:
                 return LATE
             if spend > self._left:
                 return BUDGET
         else:
-            if self.now < get_word(data, WAIT_AT):
+            if self.now < word_at(data, WAIT_AT):
                 return WAITING
             if not self._free:
                 return EARLY
-            if phase or self.now > self._until or spend > self._prepaid:
-                if not phase and self._room(self._block) >= spend:
-                    size = self._block
-                elif self._room(1) < spend:
-                    return BUDGET
-            else:
+            ahead = self._block > 1 and not phase
+            if ahead and self.now <= self._until and spend <= self._prepaid:
                 size = 0
+            elif ahead and self._room(self._block) >= spend:
+                size = self._block
+            elif self._room(1) < spend:
+                return BUDGET
             self._free = False
-            self._bound = self.now
+            self.bound = self.now
             self.t = t
             data[PHASE_AT + 1 - phase] = 0
         for i in range(size):
-            at = self._place(self._bound + i)
-            set_word(data, at, get_word(data, at) + spend)
+            at = self._place(self.bound + i)
+            set_word(data, at, word_at(data, at) + spend)
         data[PHASE_AT + phase] = _SPENT
         data[ENTRY_AT + 2 * phase] = entry & 255
         data[ENTRY_AT + 2 * phase + 1] = entry >> 8
-        if self._bound == self.now:
+        if self.bound == self.now:
             self._left = self._room(1)
         if size:
             self._save()
@@ -234,7 +235,7 @@ class Ledger:
         for ahead in range(self._block):
             left = self._cap
             for back in range(self._horizon):
-                left -= get_word(self._data, self._place(self.now + ahead - back))
+                left -= word_at(self._data, self._place(self.now + ahead - back))
                 if back == task.w - 1:
                     part = (left - self._cap + task.epsilon) // min(ahead + 1, size, task.w)
                     room = min(room, part)
@@ -245,9 +246,9 @@ class Ledger:
         data = self._data
         set_word(data, STEP_AT, self.now)
         data[BINDING_AT] = 0
-        if self._bound >= 0:
+        if self.bound >= 0:
             data[BINDING_AT] = 1
-            set_word(data, BOUND_AT, self._bound)
+            set_word(data, BOUND_AT, self.bound)
         if self.t >= 0:
             data[BINDING_AT] = 2
             set_word(data, T_AT, self.t)
@@ -276,8 +277,13 @@ def _horizon(data):
     """The horizon of a whole ledger, or -1."""
     if len(data) < RING_AT:
         return -1
-    horizon = get_word(data, 0)
-    block = get_word(data, BLOCK_AT)
+    horizon = word_at(data, 0)
+    block = word_at(data, BLOCK_AT)
     if not 0 < block <= horizon or len(data) < RING_AT + 4 * (horizon + block - 1):
         return -1
     return horizon
+
+
+def word_at(buf, pos):
+    """Read 4 bytes, little-endian, that need no check: they are the ledger's own, or had it."""
+    return buf[pos] | buf[pos + 1] << 8 | buf[pos + 2] << 16 | buf[pos + 3] << 24

@@ -21,8 +21,15 @@ LAST_STEP: int
 class Ledger:
     t: int
     now: int
+    bound: int
     def __init__(
-        self, state: State, task: Task, cap: int | None, horizon: int | None, word: int = 0
+        self,
+        state: State,
+        task: Task,
+        cap: int | None,
+        horizon: int | None,
+        word: int = 0,
+        block: int | None = None,
     ) -> None: ...
     def step(self) -> bool: ...
     def ask(self, t: int, phase: int, entry: int) -> int: ...
@@ -32,3 +39,4 @@ class Ledger:
     def checkpoint(self) -> None: ...
 
 def provision(state: State, horizon: int, block: int = 1, word: int = 0) -> None: ...
+def word_at(buf: Sequence[int], pos: int) -> int: ...

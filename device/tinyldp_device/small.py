@@ -88,10 +88,6 @@ class SmallAgent(SmallPost):
         self.listen()
         self.exchange()
 
-    def _halt(self, health):
-        self.health = health
-        self._until_beacon = 0
-
     def _close(self):
         """Finish the frame under construction; what is not filled is padding."""
         message = self._release

@@ -31,8 +31,9 @@ class State:
     def create(self, payload, generation=0):
         """Provision: whatever the slots held is gone."""
         self._generation = generation
+        data = _sealed(generation, payload)
         for slot in self._slots:
-            slot.write(_sealed(generation, payload))
+            slot.write(data)
 
     def load(self):
         """The payload of the newer valid slot, from which the other is repaired first."""
@@ -60,10 +61,7 @@ class State:
         """Write both slots, one after the other; what was there before is gone."""
         if self._generation == COUNTER_MAX:
             raise StateError("ended")
-        self._generation += 1
-        data = _sealed(self._generation, payload)
-        for slot in self._slots:
-            slot.write(data)
+        self.create(payload, self._generation + 1)
 
 
 def _sealed(generation, payload):

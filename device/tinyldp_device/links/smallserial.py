@@ -17,13 +17,12 @@ _RESIDUE_HIGH = 0xD000000
 class SmallSerial:
     """port: write(buf) and readinto(buf), neither of which waits; nonce: its first 4 bytes.
 
-    sequence, hello: of the last acknowledgement that receive() found.
+    hello: of the last acknowledgement that receive() found.
     rejected: frames that were none of this boot, or damaged.
     """
 
     def __init__(self, port, nonce):
         self.rejected = 0
-        self.sequence = 0
         self.hello = False
         self._port = port
         self._crc = Crc32()
@@ -34,12 +33,17 @@ class SmallSerial:
         self._inbox = bytearray(_ACK + 1)
         self._got = 0
 
+    def sequence(self):
+        """Of that one."""
+        inbox = self._inbox
+        return inbox[9] | inbox[10] << 8 | inbox[11] << 16 | inbox[12] << 24
+
     def write(self, frame):
         """True when the whole frame went out; a torn one is left to the CRC."""
         return self._port.write(frame) == len(frame)
 
     def frame(self, message, out):
-        """Write the frame of a message, laid out like it, into out. Allocates nothing."""
+        """Write the frame of a message, laid out like it, into out."""
         end = len(message) - TAIL
         crc = self._crc
         crc.reset()
@@ -64,35 +68,41 @@ class SmallSerial:
             self._at += 1
             got = self._got
             if byte:
-                if got <= _ACK:
+                if got < len(self._inbox):
                     self._inbox[got] = byte
                     self._got = got + 1
             elif got:
                 self._got = 0
-                if got == _ACK and self._take():
+                if self._take(got):
                     return True
                 if self.rejected < COUNTER_MAX:
                     self.rejected += 1
         return False
 
-    def _take(self):
-        """Whether the inbox holds an acknowledgement of this boot."""
+    def _take(self, got):
+        """Whether the inbox, so many bytes, holds an acknowledgement of this boot."""
+        taken = self._whole(got)
+        if taken:
+            taken = self._is_ack(got)
+        return taken
+
+    def _whole(self, got):
+        """Undo COBS; whether the CRC is right."""
         inbox = self._inbox
         at = 0
-        while at < _ACK:
+        while at < got:
             ahead = inbox[at]
             inbox[at] = 0
             at += ahead
         crc = self._crc
         crc.reset()
-        crc.feed(inbox, 1, _ACK)
-        if at != _ACK or crc.low != _RESIDUE_LOW or crc.high != _RESIDUE_HIGH:
-            return False
+        crc.feed(inbox, 1, got)
+        return at == got and crc.low == _RESIDUE_LOW and crc.high == _RESIDUE_HIGH
+
+    def _is_ack(self, got):
+        inbox = self._inbox
         for i in range(len(self._known)):
             if inbox[1 + i] != self._known[i]:
-                return False
-        if inbox[12] > 63 or inbox[13] | 1 != 0xF5:
-            return False
+                got = 0
         self.hello = inbox[13] == 0xF5
-        self.sequence = inbox[9] | inbox[10] << 8 | inbox[11] << 16 | inbox[12] << 24
-        return True
+        return got == _ACK and inbox[12] < 64 and inbox[13] | 1 == 0xF5
