@@ -342,7 +342,7 @@ class TestBuild:
     def test_kept_names_are_kept(self) -> None:
         """What main.py and the firmware's objects are asked by must not be renamed."""
         source = steps(STA)
-        for use in (".readinto(", ".write(", ".read()", ".close()", "sample()", "loop="):
+        for use in (".readinto(", ".write(", ".read()", ".close()", "sample()", "def loop("):
             assert use in source, use
         program = (
             "class Mine:\n    def __init__(self):\n        self.held = []\n        self.size = 1\n"

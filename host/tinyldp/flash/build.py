@@ -18,19 +18,24 @@ from pathlib import Path
 
 from tinyldp.errors import UserError
 from tinyldp.flash.dissolve import dissolved
+from tinyldp.flash.identities import Allowance, allowance_of
+from tinyldp.flash.inline import LARGEST
+from tinyldp.flash.names import stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
-from tinyldp.study import refuse_rounds
+from tinyldp_device.ledger import RING_AT
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.framing import HEAD, TAIL
-from tinyldp_protocol.messages import RELEASE_VALUES_AT
+from tinyldp_protocol.messages import RELEASE_VALUES_AT, REPORT_AT
 from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
+ROUNDS = Path(__file__).with_name("microbit_rounds.py")
 CLASSES = frozenset(
     {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer"}
     | {"RanSwitch", "StaSwitch", "JitterSort", "Grr", "Oue", "Olh"}
-    | {"SmallSerial", "SmallPost", "SmallAgent", "State", "Identity"}
+    | {"SmallSerial", "SmallSignals", "SmallPost", "SmallAgent", "State", "Identity"}
+    | {"QuerySerial", "SmallRoundAgent", "RoundIdentity", "Ledger"}
 )
 # Found on the board, with a margin, for each mechanism: what is larger may find no room to be
 # set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
@@ -40,6 +45,11 @@ LONGEST_LINE = 850
 LARGEST_BUFFER = 560
 # Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
+# The same with a ledger, whose code leaves less.
+LEDGER_DATA = 1100
+LEDGER_BOTH = 1300
+# Its calls would be too deep for the stack else.
+LEDGER_NODES = 335
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
 import micropython
@@ -86,40 +96,59 @@ class Build:
         return sum(map(len, self.files.values()))
 
 
-def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = None) -> Build:
+def build_microbit(
+    task: Task,
+    sample: bytes = SAMPLE,
+    program: str | None = None,
+    allowance: Allowance | None = None,
+) -> Build:
     """The files for a micro:bit that runs this Task; sample: source that defines sample().
 
-    program: what runs, a script that constructs each of its own classes without bases once.
+    allowance: what the device was provisioned for, with a Task that has a method by default
+    what that spends. program: what runs, a script that constructs each of its own classes
+    without bases once.
     Raises UserError, with the sizes, when they cannot fit.
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
-    refuse_rounds(task, "A micro:bit")
-    program = PROGRAM.read_text() if program is None else program
+    if program is None:
+        program = program_of(task)
     own = {
         node.name
         for node in ast.parse(program).body
         if isinstance(node, ast.ClassDef) and not node.bases
     }
-    statements = dissolved(modules_of(task, program), CLASSES | own, _OF_MAIN)
+    if task.method is not None and allowance is None:
+        allowance = allowance_of(task)
+    modules = modules_of(task, program, allowance)
+    nodes = LARGEST if allowance is None else LEDGER_NODES
+    statements = dissolved(modules, CLASSES | own, _OF_MAIN, nodes)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1] if statements else None
     if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call) or last.value.args:
         raise UserError("The program must end with the call of a function that runs forever.")
-    statements[-1] = ast.Assign([ast.Name("loop", ast.Store())], last.value.func, lineno=0)
-    rename = _Rename(_short_names(statements))
+    function = last.value.func
+    statements.pop()
+    assert isinstance(function, ast.Name)
+    rename = _Rename({**_short_names(statements), function.id: "loop"})
     lines = []
     for node in statements:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         lines.append(_line(rename.visit(node)))
+    if allowance is not None:
+        lines.insert(0, _roomy(lines))
     longest = max(map(len, lines))
-    data = task_data(task)
+    buffers = task_buffers(task) if allowance is None else ledger_buffers(task, allowance)
+    data = heap_of(buffers)
+    largest, both = (
+        (LARGEST_DATA, LARGEST_BOTH) if allowance is None else (LEDGER_DATA, LEDGER_BOTH)
+    )
     for what, size, most in (
-        ("the data of its Task", data, LARGEST_DATA),
+        ("the data of its Task", data, largest),
         ("its longest line of code", longest, LONGEST_LINE),
-        ("the largest buffer of its Task", max(task_buffers(task)), LARGEST_BUFFER),
-        ("its sample.py", len(sample), LARGEST_BOTH - data),
+        ("the largest buffer of its Task", max(buffers), LARGEST_BUFFER),
+        ("its sample.py", len(sample), both - data),
     ):
         if size > most:
             raise UserError(
@@ -130,20 +159,68 @@ def build_microbit(task: Task, sample: bytes = SAMPLE, program: str | None = Non
     return Build(files)
 
 
-def modules_of(task: Task, program: str) -> dict[str, Module]:
+def program_of(task: Task) -> str:
+    """What runs there for this Task, before anything is written into it."""
+    return (PROGRAM if task.method is None else ROUNDS).read_text()
+
+
+def modules_of(task: Task, program: str, allowance: Allowance | None = None) -> dict[str, Module]:
     """What of each module the program needs for this Task, its integers written in."""
+    more = {}
+    if task.method is not None:
+        made = allowance or allowance_of(task)
+        more = {"cap": made.cap, "horizon": made.horizon}
     modules = pruned(parsed(program, lift=True))
     # Once more when the other mechanisms are gone: their attributes have the same names.
     for _ in range(2):
         trees = {name: ast.Module(module.body, []) for name, module in modules.items()}
-        specialise(trees.values(), task)
+        specialise(trees.values(), task, more)
         modules = pruned({name: Module(tree.body) for name, tree in trees.items()})
     return modules
 
 
 def task_data(task: Task) -> int:
-    """Bytes of heap for buffers whose size the Task decides, in the board's blocks of 16."""
-    return sum(16 + (size + 15) // 16 * 16 for size in task_buffers(task))
+    """Bytes of heap for buffers whose size the Task decides."""
+    return heap_of(task_buffers(task))
+
+
+def heap_of(sizes: list[int]) -> int:
+    """What so many bytes each take, in the board's blocks of 16."""
+    return sum(16 + (size + 15) // 16 * 16 for size in sizes)
+
+
+def ledger_buffers(task: Task, allowance: Allowance) -> list[int]:
+    """As task_buffers, of a Task with a method; an answer and what is stored come and go."""
+    frame = HEAD + REPORT_AT + 2 + task.payload + TAIL
+    ledger = RING_AT + 4 * allowance.horizon + 2 * task.payload
+    sizes = [ledger, ledger + 8, ledger + 8, frame, frame]
+    sizes += [4 * len(task.thresholds), 4 * len(task.spends or ()), 4 * len(task.bins or ())]
+    return [*sizes, 3 * max(4, step_words(task)), task.width]
+
+
+def _roomy(lines: list[bytes]) -> bytes:
+    """A first line that makes room for all global names at once, as long as memory is whole.
+
+    Else the dictionary would move each time that it is full, to a larger piece.
+    """
+    live: set[str] = set()
+    most = 0
+    for line in lines:
+        for node in ast.parse(line.replace(b"\r", b"\n")).body:
+            if isinstance(node, ast.Delete):
+                live -= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                live.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                live |= {alias.name for alias in node.names}
+            else:
+                live |= stored(node)
+        most = max(most, len(live))
+    # Besides them main.py's own; while this runs, three more are there.
+    return (
+        b"import microbit;A=(dir(microbit.Image)+dir(microbit))[:%d]\r"
+        b"for B in A:globals()[B]=0\rfor B in A:del globals()[B]\rdel A,B,microbit\n" % (most - 3)
+    )
 
 
 def task_buffers(task: Task) -> list[int]:
@@ -171,24 +248,38 @@ def _line(node: ast.stmt) -> bytes:
 
 
 def _short_names(statements: list[ast.stmt]) -> dict[str, str]:
-    """A short name for each that the program defines, the shortest for the most frequent."""
+    """A short name for each that the program defines, the shortest for the most frequent.
+
+    One that is deleted leaves its name to others that come later: each new one stays in
+    memory for good.
+    """
     own: set[str] = set()
     used: Counter[str] = Counter()
-    for top in statements:
-        foreign = isinstance(top, (ast.Import, ast.ImportFrom))
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for i, top in enumerate(statements):
+        imports = isinstance(top, (ast.Import, ast.ImportFrom))
+        local = _local_names(top)
         for node in ast.walk(top):
+            name, defined = "", False
             if isinstance(node, ast.Attribute):
-                used[node.attr] += 1
-                if isinstance(node.ctx, ast.Store):
-                    own.add(node.attr)
+                name, defined = node.attr, isinstance(node.ctx, ast.Store)
             elif isinstance(node, ast.Name):
-                used[node.id] += 1
-                if not isinstance(node.ctx, ast.Load):
-                    own.add(node.id)
+                name, defined = node.id, not isinstance(node.ctx, ast.Load)
             elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                own.add(node.name)
-            elif isinstance(node, ast.alias) and foreign:
+                name, defined = node.name, True
+            elif isinstance(node, ast.alias) and imports:
                 own.discard(node.name)
+            if not name or name in local:
+                continue
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                used[name] += 1
+            if defined:
+                own.add(name)
+            first.setdefault(name, i)
+            last[name] = len(statements)
+            if isinstance(top, ast.Delete):
+                last[name] = i
     imported = {
         alias.name
         for top in statements
@@ -199,7 +290,29 @@ def _short_names(statements: list[ast.stmt]) -> dict[str, str]:
         (n for n in own - imported if n not in _KEPT.split() and not n.startswith("__")),
         key=lambda name: (-used[name], name),
     )
-    return dict(zip(renamed, _names(used.keys() | imported), strict=False))
+    short: dict[str, str] = {}
+    busy: dict[str, list[tuple[int, int]]] = {}
+    fresh = _names(used.keys() | imported)
+    for name in renamed:
+        span = first[name], last[name]
+        left = (
+            new
+            for new, spans in busy.items()
+            if all(span[1] < start or end < span[0] for start, end in spans)
+        )
+        new = next(left, None) or next(fresh)
+        short[name] = new
+        busy.setdefault(new, []).append(span)
+    return short
+
+
+def _local_names(top: ast.stmt) -> set[str]:
+    """The names of a function's own; the minifier shortens them."""
+    if not isinstance(top, ast.FunctionDef):
+        return set()
+    return {argument.arg for argument in top.args.args} | {
+        name for name in stored(top) if "." not in name
+    }
 
 
 def _names(taken: Set[str]) -> Iterator[str]:

@@ -19,13 +19,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tinyldp.errors import UserError
-from tinyldp.flash.inline import inline
+from tinyldp.flash.inline import LARGEST, inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import Fold, fold_locals, is_docstring
 from tinyldp.lanes.flatten import Module
 
 # Constructing one again starts the same one anew.
-REUSED = frozenset({"Crc32"})
+REUSED = frozenset({"Crc32", "State"})
+# A class whose instances are what they are made with, and the one whose methods call its own.
+PLAIN, CALLER = "FileSlot", "State"
+# A class of an exception that adds nothing takes some 200 bytes; these the firmware has, and
+# raises in nothing that a device's modules do.
+SPARE = ("EOFError", "AssertionError", "NotImplementedError")
 # Characters of a function of the start that is waited for.
 _LARGE = 300
 # Stands for the only instance of a class.
@@ -33,11 +38,15 @@ _MARK = "@"
 
 
 def dissolved(
-    modules: Mapping[str, Module], classes: frozenset[str], kept: frozenset[str]
+    modules: Mapping[str, Module],
+    classes: frozenset[str],
+    kept: frozenset[str],
+    largest: int = LARGEST,
 ) -> list[ast.stmt]:
     """The statements of modules["program"], with all that they need, in order.
 
     classes: the names of those to dissolve; kept: names that are never deleted.
+    largest: nodes of a function, see inline.
     """
     program = _Program(modules, classes)
     statements: list[ast.stmt] = []
@@ -51,16 +60,20 @@ def dissolved(
     for node in body:
         statements += program.expanded(Rename(names).visit(node))
     functions = program.functions()
+    spared = Replace(program.spared)
+    for node in [*statements, *functions.values()]:
+        spared.visit(node)
     _settle(statements, functions)
     _set_apart(statements, functions)
     # What nobody calls any more must not count as a caller.
     needed = _needed(statements, functions, _carried(statements, functions))
     for name in functions.keys() - needed:
         del functions[name]
-    inline(statements, functions)
+    resident = _needed(statements[-1:], functions, _carried(statements, functions))
+    inline(statements, functions, resident & functions.keys(), largest)
     for node in [*statements, *functions.values()]:
         ast.fix_missing_locations(node)
-    return _in_order(statements, functions, kept)
+    return _in_order(statements, functions, kept, largest > LARGEST)
 
 
 class _Program:
@@ -71,6 +84,10 @@ class _Program:
         self._classes: dict[str, ast.ClassDef] = {}
         self._built: Counter[str] = Counter()
         self._own: list[ast.FunctionDef] = []
+        # Whether PLAIN is but its argument.
+        self.plain = False
+        # Exceptions by those that stand for them.
+        self.spared: dict[str, ast.expr] = {}
         for path, module in modules.items():
             for node in module.body:
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -85,6 +102,8 @@ class _Program:
                     self._define(node, path, classes)
                 elif path != "program" or isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     self._define(node, path, classes)
+        self._plain()
+        self._spare_exceptions()
         # Functions that only construct: they are written where they are called.
         self._makers: dict[str, tuple[ast.FunctionDef, ast.Call]] = {}
         known = -1
@@ -95,6 +114,42 @@ class _Program:
                 if isinstance(node, ast.FunctionDef) and made is not None:
                     self._makers[name] = node, made
                     del self._definitions[name]
+
+    def _plain(self) -> None:
+        """The methods of PLAIN become functions, of its only attribute and their arguments."""
+        node = self._definitions.get(PLAIN)
+        bases = {
+            base.id
+            for other in self._definitions.values()
+            if isinstance(other, ast.ClassDef)
+            for base in other.bases
+            if isinstance(base, ast.Name)
+        }
+        if not isinstance(node, ast.ClassDef) or PLAIN in bases or CALLER not in self._classes:
+            return
+        self.plain = True
+        del self._definitions[PLAIN]
+        names = []
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+                names.append(method.name)
+                function = _OnlyAttribute(method.args.args[0].arg).visit(method)
+                function.name = f"{PLAIN}.{method.name}"
+                self._definitions[function.name] = function
+        for method in self._classes[CALLER].body:
+            _PlainCalls(names).visit(method)
+
+    def _spare_exceptions(self) -> None:
+        spare = list(SPARE)
+        for name, node in list(self._definitions.items()):
+            if (
+                spare
+                and isinstance(node, ast.ClassDef)
+                and [ast.unparse(base) for base in node.bases] == ["Exception"]
+                and all(isinstance(n, ast.Pass) or is_docstring(n) for n in node.body)
+            ):
+                del self._definitions[name]
+                self.spared[name] = ast.Name(spare.pop(0), ast.Load())
 
     def _construction(self, node: ast.stmt) -> ast.Call | None:
         """What a function constructs, if it does nothing else."""
@@ -182,6 +237,8 @@ class _Program:
         class Constructions(ast.NodeTransformer):
             def visit_Call(self, node: ast.Call) -> ast.expr:
                 self.generic_visit(node)
+                if program.plain and isinstance(node.func, ast.Name) and node.func.id == PLAIN:
+                    return node.args[0]
                 if isinstance(node.func, ast.Name) and node.func.id in program._makers:
                     node = program._made(node)
                 if isinstance(node.func, ast.Name) and node.func.id in program._classes:
@@ -201,7 +258,8 @@ class _Program:
             ):
                 me, *arguments = node.value.args
                 assert isinstance(me, ast.Name)
-                return self._initialised(
+                arguments = [Constructions().visit(argument) for argument in arguments]
+                return before + self._initialised(
                     me.id.lstrip(_MARK), function.value.id, "__init__", arguments
                 )
         result = Constructions().visit(node)
@@ -227,11 +285,42 @@ class _Program:
             names.setdefault(name_, f"{base}..{name_}")
         statements: list[ast.stmt] = []
         for parameter in parameters:
+            value = values[parameter]
+            if isinstance(value, ast.Name) and parameter not in stored(node):
+                names[parameter] = value.id
+                continue
             names[parameter] = f"{base}..{parameter}"
             target = ast.Name(names[parameter], ast.Store())
-            statements.append(ast.Assign([target], copy.deepcopy(values[parameter])))
+            statements.append(ast.Assign([target], copy.deepcopy(value)))
         Rename(names).visit(node)
         return statements + [new for old in node.body for new in self.expanded(old)]
+
+
+class _OnlyAttribute(ast.NodeTransformer):
+    """self.x, whatever x is, becomes self."""
+
+    def __init__(self, me: str) -> None:
+        self._me = me
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.value, ast.Name) and node.value.id == self._me:
+            return node.value
+        self.generic_visit(node)
+        return node
+
+
+class _PlainCalls(ast.NodeTransformer):
+    """x.method(...) becomes PLAIN.method(x, ...)."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in self._names:
+            function = ast.Name(f"{PLAIN}.{node.func.attr}", ast.Load())
+            return ast.Call(function, [node.func.value, *node.args], [])
+        return node
 
 
 class _Members(ast.NodeTransformer):
@@ -319,6 +408,25 @@ def _set_apart(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
                 continue
         kept.append(node)
     statements[:] = kept
+    found: dict[str, ast.stmt] = {}
+    for function in functions.values():
+        if isinstance(function, ast.FunctionDef):
+            _Tuples(found).visit(function)
+    functions.update(found)
+
+
+class _Tuples(ast.NodeTransformer):
+    """Gives those in functions, which would be made anew each time, a name of their own."""
+
+    def __init__(self, found: dict[str, ast.stmt]) -> None:
+        self._found = found
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.expr:
+        if len(node.elts) < 2 or not all(map(_known, node.elts)):
+            return node
+        name = f"tuple..{ast.unparse(node)}"
+        self._found[name] = ast.Assign([ast.Name(name, ast.Store())], node, lineno=0)
+        return ast.Name(name, ast.Load())
 
 
 def _fix_parameters(
@@ -377,12 +485,16 @@ def _fix_parameters(
 
 
 def _in_order(
-    statements: list[ast.stmt], functions: dict[str, ast.stmt], kept: frozenset[str]
+    statements: list[ast.stmt],
+    functions: dict[str, ast.stmt],
+    kept: frozenset[str],
+    first: bool,
 ) -> list[ast.stmt]:
     """Definitions before the first statement that needs them, deletions after the last.
 
     What the last statement needs comes before that, as soon as the large functions of the
     start are gone: compiling a function takes several times its size, setting up hardly any.
+    first: the loop itself at once, as long as memory is whole, for it is the largest.
     """
     carried = _carried(statements, functions)
     needs = [_needed([node], functions, carried) for node in statements]
@@ -391,10 +503,11 @@ def _in_order(
     for i, needed in enumerate(needs[:-1]):
         if any(sizes.get(name, 0) > _LARGE for name in needed - needs[-1]):
             early = i + 1
+    if first:
+        needs[0] |= set(global_loads(statements[-1]))
     if needs:
         # But not the user's sample.py, whose size is not known here.
-        imports = (ast.Import, ast.ImportFrom)
-        needs[early] |= {n for n in needs[-1] if not isinstance(functions.get(n), imports)}
+        needs[early] |= {n for n in needs[-1] if not isinstance(functions.get(n), ast.ImportFrom)}
     result: list[ast.stmt] = []
     there: set[str] = set()
     for i, node in enumerate(statements):

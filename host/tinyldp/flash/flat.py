@@ -7,6 +7,7 @@ that what runs there is replaced in place:
     steps            the built agent
     sample.py        the user's sample function
     state0, state1   pseudonym and boots (see tinyldp_device.state)
+    ledger0, ledger1 what was spent, of a device that is asked
 
 Wherever that is interrupted, the board runs the old version, or the new one, or
 nothing until it is flashed again; its identity stays.
@@ -14,21 +15,32 @@ nothing until it is flashed again; its identity stays.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tinyldp.errors import UserError
 from tinyldp.flash.build import MAIN, build_microbit
-from tinyldp.flash.stored import no_identity, no_sample, refuse_foreign_main, stored_state
+from tinyldp.flash.identities import Allowance, Identities
+from tinyldp.flash.stored import no_sample, refuse_foreign_main, stored_state
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.flatfiles import FlatFiles
-from tinyldp_device.identity import provision
 from tinyldp_device.state import StateError
 from tinyldp_protocol.task import Task
 
 SLOTS = ("state0", "state1")
+LEDGER_SLOTS = ("ledger0", "ledger1")
 STUB = b"print('tinyldp: flash again')\n"
 Progress = Callable[[int, int, str], None]
+
+
+class Flat(NamedTuple):
+    """What was flashed: the files, how many are new, who the board is."""
+
+    files: dict[str, bytes]
+    copied: int
+    pseudonym: bytes
+    identity: str
+    allowance: Allowance | None
 
 
 def flash_flat(
@@ -37,9 +49,11 @@ def flash_flat(
     sample: bytes | None,
     new_identity: bool,
     replace_main: bool,
+    cap: int | None,
+    horizon: int | None,
     progress: Progress | None,
-) -> tuple[dict[str, bytes], int, bytes, str]:
-    """Flash the micro:bit at this raw REPL: its files, how many are new, pseudonym, identity.
+) -> Flat:
+    """Flash the micro:bit at this raw REPL.
 
     Raises UserError; before anything was changed, if the Task or the board is unfit.
     """
@@ -49,32 +63,39 @@ def flash_flat(
     own = _is_own(main)
     if not own and not replace_main:
         refuse_foreign_main(main)
-    state = stored_state(files, SLOTS)
-    try:
-        payload = state.load()
-        why = "" if len(payload) == 12 else "of another kind"
-    except StateError as error:
-        payload, why = b"", str(error.args[0])
-    own = (own and main != b"") or not why
-    if not own:
+    # Even if its main.py is gone: it has an identity.
+    used = (own and main != b"") or _has_state(files)
+    if not used:
         _refuse_strangers(files, sizes, sample is not None)
-    elif why and not new_identity:
-        raise no_identity(why)
+    identities = Identities(
+        files,
+        SLOTS,
+        LEDGER_SLOTS,
+        task,
+        used=used,
+        new=new_identity,
+        cap=cap,
+        horizon=horizon,
+    )
     if sample is None:
         sample = files.read("sample.py")
     if sample is None:
         raise no_sample()
-    built = build_microbit(task, sample).files
+    allowance = identities.allowance if task.method is not None else None
+    built = build_microbit(task, sample, allowance=allowance).files
     # The identity comes first: where anything else of ours is, it must be there.
-    identity = "kept"
-    if why:
-        payload, identity = os.urandom(8) + bytes(4), "new"
-        provision(state, payload[:8])
-    elif new_identity:
-        payload, identity = os.urandom(8) + bytes(4), "new"
-        state.save(payload)
+    pseudonym = identities.write()
     copied = _replace(files, built, main, progress)
-    return built, copied, payload[:8], identity
+    identity = "kept" if identities.identity == "kept" else "new"
+    return Flat(built, copied, pseudonym, identity, identities.allowance)
+
+
+def _has_state(files: FlatFiles) -> bool:
+    try:
+        stored_state(files, SLOTS).load()
+    except StateError:
+        return False
+    return True
 
 
 def _is_own(main: bytes) -> bool:
@@ -84,11 +105,11 @@ def _is_own(main: bytes) -> bool:
 
 def _refuse_strangers(files: FlatFiles, sizes: dict[str, int], sample: bool) -> None:
     """On a board that was never flashed, files that have the names of ours."""
-    for name in ("steps", *SLOTS, *(["sample.py"] if sample else [])):
+    for name in ("steps", *SLOTS, *LEDGER_SLOTS, *(["sample.py"] if sample else [])):
         if name not in sizes:
             continue
         # A state that was torn when it was first written is ours.
-        if name in SLOTS and not (files.read(name) or b"")[:4].strip(b"\0"):
+        if name in SLOTS + LEDGER_SLOTS and not (files.read(name) or b"")[:4].strip(b"\0"):
             continue
         raise UserError(
             f"{name} on the board would be taken for what is flashed, or overwritten: "

@@ -40,6 +40,13 @@ class Allowance:
         return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {self.horizon} steps"
 
 
+def allowance_of(task: Task) -> Allowance:
+    """What a Task with a method spends."""
+    assert task.epsilon is not None
+    assert task.w is not None
+    return Allowance(task.epsilon, task.w)
+
+
 class Identities:
     """The stored state of a board, and what flashing a Task makes of it.
 
@@ -136,9 +143,8 @@ def _wanted(task: Task, cap: int | None, horizon: int | None) -> Allowance | Non
         if cap is not None or horizon is not None:
             raise UserError("Only a device with a ledger has a cap and a horizon, for rounds.")
         return None
-    assert task.epsilon is not None
-    assert task.w is not None
-    made = Allowance(task.epsilon if cap is None else cap, task.w if horizon is None else horizon)
+    made = allowance_of(task)
+    made = Allowance(made.cap if cap is None else cap, made.horizon if horizon is None else horizon)
     for name, n, most in (("cap", made.cap, (1 << 30) - 1), ("horizon", made.horizon, 1024)):
         if not 1 <= n <= most:
             raise UserError(f"The {name} must lie in 1..{most}, but is {n}.")

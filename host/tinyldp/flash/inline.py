@@ -16,7 +16,7 @@ from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import is_docstring
 
 # Nodes of a function that others are spliced into, with them: it has to be compiled at once.
-_LARGEST = 300
+LARGEST = 300
 # Nodes of one that gives a value and may be spliced twice: of Entropy.word, whose callers
 # are deep in the stack already.
 _SMALL = 80
@@ -24,38 +24,64 @@ _SMALL = 80
 _serial = itertools.count()
 
 
-def inline(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
+def inline(
+    statements: list[ast.stmt],
+    functions: dict[str, ast.stmt],
+    resident: set[str] | None = None,
+    largest: int = LARGEST,
+) -> None:
     """Rewrite in place, one function after the other, until none is left to inline.
 
     The smallest first, and those that become loops last: whether they fit depends on what
-    is there already.
+    is there already. resident: functions that stay; what only one of these calls goes there,
+    even if the start calls it, too. largest: as LARGEST.
     """
     _part_names(statements, functions)
-    while _inlined(statements, functions, False) or _inlined(statements, functions, True):
+    while any(_inlined(statements, functions, looped, largest) for looped in (False, True)):
+        pass
+    while resident and _inlined(statements, functions, False, largest, resident):
         pass
 
 
-def _inlined(statements: list[ast.stmt], functions: dict[str, ast.stmt], looped: bool) -> bool:
-    """Whether there was another function to inline: it is gone then."""
+def _inlined(
+    statements: list[ast.stmt],
+    functions: dict[str, ast.stmt],
+    looped: bool,
+    largest: int,
+    resident: set[str] | None = None,
+) -> bool:
+    """Whether there was another function to inline: it is gone then, from all the resident."""
+    trees = {name: node for name, node in functions.items() if not resident or name in resident}
     counts = Counter(
-        name for tree in [*statements, *functions.values()] for name in global_loads(tree)
+        name
+        for tree in [*trees.values(), *([] if resident else statements)]
+        for name in global_loads(tree)
     )
     at_top = {name for node in statements for name in global_loads(node)}
-    for name, node in sorted(functions.items(), key=lambda item: _size(item[1])):
+    if resident:
+        at_top = set(global_loads(statements[-1]))
+    for name, node in sorted(trees.items(), key=lambda item: _size(item[1])):
         if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
             continue
         sites = _Sites(name, node)
         if sites.looped != looped or not sites.wanted(counts[name]):
             continue
-        callers = [f for f in functions.values() if f is not node and name in global_loads(f)]
-        if not sites.short and any(_size(f) + _size(node) > _LARGEST for f in callers):
+        callers = [f for f in trees.values() if f is not node and name in global_loads(f)]
+        if not sites.short and any(_size(f) + _size(node) > largest for f in callers):
             continue
-        for key, function in functions.items():
+        for key, function in trees.items():
             if key != name and isinstance(function, ast.FunctionDef):
+                sites.local = {argument.arg for argument in function.args.args}
+                sites.local |= {local for local in stored(function) if "." not in local}
                 function.body = sites.replaced(function.body)
-        left = [n for t in [*statements, *functions.values()] for n in global_loads(t)]
+        left = [n for tree in trees.values() for n in global_loads(tree)]
         if name not in left:
-            del functions[name]
+            if resident:
+                resident.remove(name)
+            if name not in {
+                n for tree in [*statements, *functions.values()] for n in global_loads(tree)
+            }:
+                del functions[name]
             return True
     return False
 
@@ -89,6 +115,8 @@ class _Sites(ast.NodeTransformer):
         self.looped = False
         # Whether it may go to any function, however large.
         self.short = False
+        # Names of the caller's that no function it calls changes: they need no second one.
+        self.local: set[str] = set()
         returns = [part for n in body for part in ast.walk(n) if isinstance(part, ast.Return)]
         if len(body) == 1 and isinstance(body[0], ast.Return):
             self._value = body[0].value
@@ -144,7 +172,11 @@ class _Sites(ast.NodeTransformer):
         call = site.value
         assert isinstance(call, ast.Call)
         given = dict(zip(self._parameters, call.args, strict=True))
-        constant = {n: v for n, v in given.items() if isinstance(v, ast.Constant)}
+        constant = {
+            n: v
+            for n, v in given.items()
+            if isinstance(v, ast.Constant) or (isinstance(v, ast.Name) and v.id in self.local)
+        }
         own = {n for n in stored(self._function) if "." not in n}
         constant = {n: v for n, v in constant.items() if n not in own}
         names = {*self._parameters, *own} - constant.keys()
@@ -155,7 +187,7 @@ class _Sites(ast.NodeTransformer):
             if parameter in fresh
         ]
         put = Replace(constant)
-        body = [Rename(fresh).visit(put.visit(copy.deepcopy(node))) for node in self._body]
+        body = [put.visit(Rename(fresh).visit(copy.deepcopy(node))) for node in self._body]
         if self.looped:
             left = _Leave(site)
             body = [new for node in body for new in _listed(left.visit(node))]
@@ -165,7 +197,7 @@ class _Sites(ast.NodeTransformer):
         result += body
         if isinstance(site, ast.Assign):
             value: ast.expr = self._result or ast.Constant(None)
-            value = Rename(fresh).visit(put.visit(copy.deepcopy(value)))
+            value = put.visit(Rename(fresh).visit(copy.deepcopy(value)))
             result.append(ast.Assign(site.targets, value))
         return result
 

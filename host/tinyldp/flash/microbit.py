@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from tinyldp.flash.build import SAMPLE, Build, build_microbit
-from tinyldp.flash.flat import SLOTS
+from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.identities import Allowance, allowance_of
 from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.lane import Lane, Process
+from tinyldp_device import ledger
 from tinyldp_device.identity import provision
 from tinyldp_protocol.task import Task
 
@@ -22,10 +24,23 @@ class _Files(dict[str, bytes]):
         self[path] = content
 
 
-def new_state(pseudonym: bytes) -> dict[str, bytes]:
-    """The files of a state that says: this device is called so, and has never booted."""
+def new_state(
+    pseudonym: bytes, task: Task | None = None, allowance: Allowance | None = None
+) -> dict[str, bytes]:
+    """The files of a state that says: this device is called so, and has never booted.
+
+    With a Task that has a method also those of its ledger, from which nothing was spent;
+    allowance: of that, by default what the Task spends.
+    """
     files = _Files()
-    provision(stored_state(files, SLOTS), pseudonym)
+    state = stored_state(files, SLOTS)
+    if task is None or task.method is None:
+        provision(state, pseudonym)
+        return files
+    made = allowance or allowance_of(task)
+    word = int.from_bytes(os.urandom(3), "little")
+    ledger.provision(stored_state(files, LEDGER_SLOTS), made.horizon, word=word)
+    provision(state, pseudonym, made.cap, made.horizon)
     return files
 
 
@@ -39,5 +54,5 @@ def flash_microbit(
     """
     build = build_microbit(task, sample)
     pseudonym = os.urandom(8) if pseudonym is None else pseudonym
-    lane.put({**build.files, **new_state(pseudonym)})
+    lane.put({**build.files, **new_state(pseudonym, task)})
     return build, pseudonym, lane.start("main.py")

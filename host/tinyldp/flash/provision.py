@@ -135,7 +135,16 @@ def flash(
         try:
             if board.flat:
                 return _flash_microbit(
-                    board, task, content, board_file, compiled, new_identity, replace_main, progress
+                    board,
+                    task,
+                    content,
+                    board_file,
+                    compiled,
+                    new_identity,
+                    replace_main,
+                    cap,
+                    horizon,
+                    progress,
                 )
             return _flash(
                 board,
@@ -237,26 +246,29 @@ def _flash_microbit(
     compiled: bool,
     new_identity: bool,
     replace_main: bool,
+    cap: int | None,
+    horizon: int | None,
     progress: Progress | None,
 ) -> Flashed:
     if board_file is not None or compiled:
         option = "--mpy" if compiled else "--board"
         raise UserError(f"What runs on a micro:bit is built for it: flash without {option}.")
-    files, copied, pseudonym, identity = flash_flat(
-        board, task, sample, new_identity, replace_main, progress
-    )
+    done = flash_flat(board, task, sample, new_identity, replace_main, cap, horizon, progress)
+    allowance = done.allowance
     return Flashed(
         port=board.port,
         board="micro:bit",
         micropython=".".join(map(str, board.facts.version)),
         task_id=task.id.hex(),
-        version=_version(files),
-        files=len(files),
-        bytes=sum(map(len, files.values())),
-        copied=copied,
-        pseudonym=pseudonym.hex(),
-        identity=identity,
+        version=_version(done.files),
+        files=len(done.files),
+        bytes=sum(map(len, done.files.values())),
+        copied=done.copied,
+        pseudonym=done.pseudonym.hex(),
+        identity=done.identity,
         verified="by reading them back",
+        cap=allowance.cap if allowance else None,
+        horizon=allowance.horizon if allowance else None,
     )
 
 

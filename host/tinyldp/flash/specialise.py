@@ -1,6 +1,6 @@
 """Device modules narrowed to one Task: what its integers decide is decided at build time.
 
-`task.NAME` becomes the Task's integer, an attribute that is only ever one
+`task.NAME` and `self._task.NAME` become the Task's integer, an attribute that is only ever one
 constant becomes that constant, branches that cannot be taken go away.
 """
 
@@ -10,7 +10,7 @@ import ast
 import copy
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tinyldp_protocol.task import FIELDS, Task
@@ -40,11 +40,16 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 _LONGEST_BYTES = 64
 
 
-def specialise(modules: Iterable[ast.Module], task: Task) -> None:
-    """Rewrite the modules of one program in place, until nothing changes any more."""
+def specialise(
+    modules: Iterable[ast.Module], task: Task, more: Mapping[str, int] | None = None
+) -> None:
+    """Rewrite the modules of one program in place, until nothing changes any more.
+
+    more: what the program takes for the Task's, besides its integers.
+    """
     modules = list(modules)
     numbers = {name: getattr(task, name) for name in FIELDS}
-    numbers.update(width=task.width, id=task.id)
+    numbers.update(width=task.width, payload=task.payload, id=task.id, **(more or {}))
     while True:
         before = [ast.dump(module) for module in modules]
         attributes = _constant_attributes(modules)
@@ -72,6 +77,10 @@ def _plain(node: ast.AST | None) -> bool:
     )
 
 
+def _short(value: object) -> bool:
+    return isinstance(value, bytes) and len(value) < 4
+
+
 def targets(node: ast.AST) -> Iterator[ast.expr]:
     """What a statement stores into."""
     if isinstance(node, ast.Assign):
@@ -88,6 +97,12 @@ def targets(node: ast.AST) -> Iterator[ast.expr]:
             yield target
 
 
+def _is_task(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Name) and node.id == "task") or (
+        isinstance(node, ast.Attribute) and node.attr == "_task"
+    )
+
+
 def _constant_attributes(modules: Iterable[ast.Module]) -> dict[str, ast.Constant]:
     """Private attributes that are stored once in all modules, and then a constant."""
     stores: Counter[str] = Counter()
@@ -98,7 +113,7 @@ def _constant_attributes(modules: Iterable[ast.Module]) -> dict[str, ast.Constan
                 if isinstance(target, ast.Attribute):
                     stores[target.attr] += 1
                     value = node.value if isinstance(node, ast.Assign) else None
-                    if _plain(value) and isinstance(value, ast.Constant):
+                    if isinstance(value, ast.Constant) and (_plain(value) or _short(value.value)):
                         values[target.attr] = value
     return {name: value for name, value in values.items() if stores[name] == 1 and name[0] == "_"}
 
@@ -121,6 +136,14 @@ def is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+def _is(node: ast.expr, n: int) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == n
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return any(isinstance(n, (ast.Break, ast.Continue)) for node in body for n in ast.walk(node))
+
+
 class Fold(ast.NodeTransformer):
     """Writes out what is known, and computes what follows from it."""
 
@@ -137,7 +160,7 @@ class Fold(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load):
-            if isinstance(node.value, ast.Name) and node.value.id == "task":
+            if _is_task(node.value):
                 return _literal(self._numbers[node.attr])
             if node.attr in self._attributes:
                 return ast.Constant(self._attributes[node.attr].value)
@@ -161,8 +184,30 @@ class Fold(ast.NodeTransformer):
             return node.value.elts[node.slice.value]
         return node
 
+    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
+        """What is done once needs no loop."""
+        self.generic_visit(node)
+        once = ast.dump(ast.Call(ast.Name("range", ast.Load()), [ast.Constant(1)], []))
+        if ast.dump(node.iter) != once or node.orelse or _leaves(node.body):
+            return node
+        return [ast.Assign([node.target], ast.Constant(0), lineno=0), *node.body]
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
+        if isinstance(node.op, (ast.FloorDiv, ast.Mult)) and _is(node.right, 1):
+            return node.left
+        if isinstance(node.op, (ast.Add, ast.Sub)) and _is(node.right, 0):
+            return node.left
+        left = node.left
+        # n + 1 - 1
+        if (
+            isinstance(node.op, ast.Sub)
+            and isinstance(left, ast.BinOp)
+            and isinstance(left.op, ast.Add)
+            and _is(left.right, 1)
+            and _is(node.right, 1)
+        ):
+            return left.left
         return self._computed(node, node.op, node.left, node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -195,8 +240,9 @@ class Fold(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in self._functions:
             return ast.Constant(self._functions[name].value)
-        if name == "max" and all(map(_plain, node.args)):
-            return ast.Constant(max(map(ast.literal_eval, node.args)))
+        if name in ("max", "min") and all(map(_plain, node.args)):
+            choose = max if name == "max" else min
+            return ast.Constant(choose(map(ast.literal_eval, node.args)))
         if name == "len" and isinstance(node.args[0], ast.Tuple):
             return ast.Constant(len(node.args[0].elts))
         if name == "bytes" and len(node.args) == 1:

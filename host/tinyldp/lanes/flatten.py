@@ -8,10 +8,13 @@ constants are written out where they are used.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Mapping
 
 from tinyldp.errors import UserError
 from tinyldp.lanes.packages import PACKAGES, sources
+
+_OPERATORS = {ast.LShift: operator.lshift, ast.Mult: operator.mul, ast.Sub: operator.sub}
 
 
 class Module:
@@ -40,12 +43,13 @@ class Module:
 
 
 def _integer(node: ast.expr) -> int | None:
-    """The integer that is written here, perhaps as a power of two."""
+    """The integer that is written here, perhaps as a power of two, a product or a difference."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _integer(node.left), _integer(node.right)
-        return None if left is None or right is None else left << right
+        if left is not None and right is not None:
+            return _OPERATORS[type(node.op)](left, right)
     return None
 
 
@@ -137,12 +141,14 @@ def parsed(program: str, lift: bool = False) -> dict[str, Module]:
             body = [lifting.visit(node) for node in body]
             body[:0] = lifting.lifted
         modules[path[:-3].replace("/", ".")] = Module(body)
-    for module in modules.values():
-        constants = dict(module.constants)
-        for name, home in module.imports.items():
-            if home in modules and name in modules[home].constants:
-                constants[name] = modules[home].constants[name]
-        module.body = [_Fold(constants).visit(node) for node in module.body]
+    # Once more for those that are made of others.
+    for _ in range(2):
+        for path, module in modules.items():
+            constants = dict(module.constants)
+            for name, home in module.imports.items():
+                if home in modules and name in modules[home].constants:
+                    constants[name] = modules[home].constants[name]
+            modules[path] = Module([_Fold(constants).visit(node) for node in module.body])
     return modules
 
 
