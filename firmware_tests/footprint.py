@@ -11,16 +11,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+from firmware_tests.asking import MEASURING, Host, query
 from firmware_tests.microbit import (
     EACH,
     LEAST_FREE,
     PROGRAMS,
     TASKS,
+    lba,
     program,
     start,
     state_files,
 )
-from tinyldp.flash.build import PROGRAM, build_microbit, modules_of
+from tinyldp.flash.build import build_microbit, modules_of, program_of
+from tinyldp.flash.microbit import flash_microbit
 from tinyldp.lanes import LANES, open_lane
 from tinyldp.lanes.flatten import Module, minified
 from tinyldp.lanes.packages import compile_module, sources
@@ -38,11 +41,26 @@ PARTS = {
     "acks and boot nonce": "SmallSerial._take",
     "COBS": "SmallSerial.frame",
     "CRC-32": "Crc32.feed",
-    "hello and status": "SmallPost._signal",
+    "hello and status": "SmallSignals._signal",
     "resending": "Outbox.resend",
     "stored state": "State.load",
     "boots": "Identity.__init__",
 }
+# Of a device that is asked.
+ROUND_PARTS = {
+    **{part: method for part, method in PARTS.items() if not method.startswith("Outbox")},
+    "acks and boot nonce": "SmallSerial._is_ack",
+    "hello and status": "SmallSignals._signal",
+    "queries": "QuerySerial._is_query",
+    "answers": "SmallRoundAgent._answered",
+    "refusals": "SmallRoundAgent._frame",
+    "ledger": "Ledger.ask",
+    "stored answers": "Ledger.keep",
+    "window": "Ledger._room",
+    "oracle": "Grr.step",
+    "allowance": "RoundIdentity.__init__",
+}
+ROUND_TASKS = {"LBA GRR d=5 w=20": lba()}
 Sizes = dict[str, dict[str, int]]
 
 
@@ -63,7 +81,7 @@ def module_sizes() -> Sizes:
 def build_sizes() -> Sizes:
     """Bytes of code of each Task's build, and its longest line."""
     sizes: Sizes = {}
-    for name, task in TASKS.items():
+    for name, task in {**TASKS, **ROUND_TASKS}.items():
         steps = build_microbit(task).files["steps"]
         sizes[name] = {"code": len(steps), "longest line": max(map(len, steps.split(b"\n")))}
     return sizes
@@ -71,7 +89,7 @@ def build_sizes() -> Sizes:
 
 def parts(task: Task) -> dict[str, list[str]]:
     """The parts of a full agent by the modules of a build; KeyError when one is missing."""
-    found = modules_of(task, PROGRAM.read_text())
+    found = modules_of(task, program_of(task))
     methods = {
         f"{node.name}.{item.name}": path
         for path, module in found.items()
@@ -81,21 +99,33 @@ def parts(task: Task) -> dict[str, list[str]]:
         if isinstance(item, ast.FunctionDef)
     }
     result: dict[str, list[str]] = {}
-    for part, method in PARTS.items():
+    for part, method in (PARTS if task.method is None else ROUND_PARTS).items():
         result.setdefault(methods[method], []).append(part)
     return result
 
 
 def free_heap(task: Task) -> int:
-    """On the micro:bit: heap that is free while the agent runs."""
+    """On the micro:bit: heap that is free while the agent runs, or answers."""
+    if task.method is not None:
+        return _free_while_asked(task)
     with open_lane("microbit") as lane:
-        source = PROGRAM.read_text().replace("run(agent, task.tick, sample, time)", "play()")
+        source = program_of(task).replace("run(agent, task.tick, sample, time)", "play()")
         source = source.replace("task = None\n", FREE + "\n\ntask = None\n")
         source = source.replace("import time\n", "import gc\nimport time\n")
         with start(lane, task, state_files(b"somebody"), source) as board:
             free = re.search(rb"free (\d+)", board.wait(300).stdout)
     assert free is not None
     return int(free[1])
+
+
+def _free_while_asked(task: Task) -> int:
+    with open_lane("microbit") as lane, flash_microbit(task, lane, MEASURING)[2] as board:
+        host = Host(board)
+        heard = b""
+        for t in range(9):
+            host.asks(query(task, t))
+            heard += bytes(host.text)
+    return min(int(n) for n in re.findall(rb"free (\d+)\r\n", heard))
 
 
 def steps_a_second(task: Task) -> int:
@@ -196,7 +226,8 @@ def write() -> None:
     lines += [
         "## Builds for the micro:bit",
         "",
-        "Streams have 16-bit values. Four reports a frame, an outbox of four frames. Free heap:",
+        "Streams have 16-bit values. Four reports a frame, an outbox of four frames; LBA is asked",
+        "and has a ledger instead. Free heap:",
         f"after a collection, while the agent reports (at least {LEAST_FREE}); the board starts",
         "with 9.0 KB.",
         "",
@@ -208,14 +239,18 @@ def write() -> None:
         builds[name]["heap not free"] = 9056 - free
         speeds["microbit"].append(steps_a_second(task))
         rows.append([name, builds[name]["code"], builds[name]["longest line"], free])
+    for name, task in ROUND_TASKS.items():
+        free = free_heap(task)
+        builds[name]["heap not free"] = 9056 - free
+        rows.append([name, builds[name]["code"], builds[name]["longest line"], free])
     lines += table(["Task", "bytes of code", "longest line", "free heap"], rows)
     lines += ["Modules of each build, and the parts of a full agent in them:", ""]
-    for name, task in TASKS.items():
+    for name, task in {**TASKS, **ROUND_TASKS}.items():
         with_parts = parts(task)
         lines += [f"**{name}**", ""]
         lines += [
             f"- `{path}`" + (": " + ", ".join(with_parts[path]) if path in with_parts else "")
-            for path in modules_of(task, PROGRAM.read_text())
+            for path in modules_of(task, program_of(task))
             if path != "program"
         ]
         lines.append("")

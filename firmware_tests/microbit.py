@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import tty
@@ -19,6 +20,7 @@ from tinyldp.lanes.packages import sources
 from tinyldp_protocol.task import (
     GRR,
     JITTERSORT,
+    LBA,
     OLH,
     OUE,
     RANSWITCH,
@@ -80,6 +82,31 @@ EACH: dict[str, Changes] = {
     "OUE d=16": {**_ORACLE, "mechanism": OUE, "thresholds": [SCALE // 8]},
     "OLH d=16": {**_ORACLE, "mechanism": OLH, "buckets": 8, "thresholds": [SCALE // 16]},
 }
+
+
+def lba(w: int = 20, **changed: int | list[int] | None) -> Task:
+    """LBA over GRR, d = 5, epsilon = 1; with changes."""
+    unit = (1 << 16) // (2 * w)
+    spends = [unit * j for j in range(1, w + 1)]
+    # A lie's probability is 1 / (e^spend + d - 1), rounded up.
+    thresholds = [int(SCALE / (math.exp(spend / (1 << 16)) + 4)) + 1 for spend in spends]
+    numbers: Changes = {
+        "mechanism": GRR,
+        "method": LBA,
+        "w": w,
+        "epsilon": 1 << 16,
+        "symbols": 5,
+        "spends": spends,
+        "thresholds": thresholds,
+        "tick": 200,
+        "beacon": 10,
+    }
+    numbers.update(changed)
+    task = Task(numbers)
+    write_file(task)
+    return task
+
+
 TASKS = {name: make_task(**changed) for name, changed in EACH.items()}
 STA = TASKS["StaSwitch k=8"]
 RAN = TASKS["RanSwitch k=24"]
@@ -101,12 +128,19 @@ def program(name: str, **constants: object) -> str:
     return "".join(lines) + (PROGRAMS / name).read_text()
 
 
-def set_credits(monkeypatch: pytest.MonkeyPatch, credits: int) -> None:
-    """From now on builds let the board leave so many frames unanswered, and not three."""
-    path = "tinyldp_device/smallpost.py"
-    source = sources()[path].replace(b"_CREDITS = 3\n", b"_CREDITS = %d\n" % credits)
+def replace_source(monkeypatch: pytest.MonkeyPatch, path: str, source: bytes) -> None:
+    """From now on builds take this for a module of the packages."""
     assert source != sources()[path]
     monkeypatch.setattr(flatten, "sources", lambda: {**sources(), path: source})
+
+
+def set_credits(
+    monkeypatch: pytest.MonkeyPatch, credits: int, module: str = "smallpost", before: int = 3
+) -> None:
+    """From now on builds let the board leave so many frames unanswered."""
+    path = f"tinyldp_device/{module}.py"
+    old, new = b"_CREDITS = %d\n" % before, b"_CREDITS = %d\n" % credits
+    replace_source(monkeypatch, path, sources()[path].replace(old, new))
 
 
 def start(lane: Lane, task: Task, files: dict[str, bytes], source: str | None = None) -> Process:

@@ -1,0 +1,444 @@
+"""A device that is asked, on the emulated micro:bit: LBA, GRR, d = 5, w = 20."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from firmware_tests.asking import MEASURING, PATIENCE, Host
+from firmware_tests.asking import query as query_of
+from firmware_tests.microbit import (
+    LEAST_FREE,
+    PROGRAMS,
+    Terminal,
+    lba,
+    program,
+    replace_source,
+    set_credits,
+    start,
+)
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.deframing import Deframer, framed
+from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
+from tinyldp.flash.build import LEDGER_BOTH, ROUNDS, build_microbit, heap_of, ledger_buffers
+from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.identities import allowance_of
+from tinyldp.flash.microbit import flash_microbit, new_state
+from tinyldp.lanes import Lane
+from tinyldp_device import ledger
+from tinyldp_device.ledger import BINDING_AT, BOUND_AT, RING_AT, STEP_AT, T_AT
+from tinyldp_device.state import State, StateError
+from tinyldp_protocol.messages import (
+    BUDGET,
+    EARLY,
+    FOREIGN,
+    LATE,
+    LOST,
+    UNKNOWN,
+    WAITING,
+    get_word,
+)
+from tinyldp_protocol.task import Task
+
+MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
+TASK = lba()
+TASK_SPENDS = TASK.spends or []
+PSEUDONYM = b"somebody"
+CONSTANT = b"def sample():\n    return 3\n"
+
+
+def query(t: int) -> bytes:
+    return query_of(TASK, t)
+
+
+@contextmanager
+def flashed(lane: Lane, task: Task = TASK, sample: bytes = CONSTANT) -> Iterator[Host]:
+    with flash_microbit(task, lane, sample, PSEUDONYM)[2] as board:
+        yield Host(board)
+
+
+@MICROBIT
+def test_a_board_answers_the_collector(lane: Lane, tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "board.db", TASK)
+    try:
+        _, _, board = flash_microbit(TASK, lane, MEASURING, PSEUDONYM)
+        with board, Terminal(board) as terminal:
+            collector = Collector(TASK, store, [terminal.path])
+            deadline = time.monotonic() + 120
+
+            def over() -> bool:
+                heard = sum(boot.received for boot in snapshots[-1].devices) if snapshots else 0
+                return heard >= 30 or time.monotonic() > deadline
+
+            snapshots: list = []
+            collector.run(over, snapshots.append)
+            heard = bytes(terminal.heard)
+        assert b"Error" not in heard
+        (device,) = snapshots[-1].devices
+        assert device.pseudonym == PSEUDONYM.hex()
+        assert device.received >= 30
+        assert snapshots[-1].step >= 29
+        free = [int(n) for n in re.findall(rb"free (\d+)\r\n", heard)]
+        assert len(free) >= 30
+        assert min(free) >= LEAST_FREE
+    finally:
+        store.close()
+
+
+@MICROBIT
+def test_what_a_board_answers_and_refuses(lane: Lane) -> None:
+    """Every reason has its name, and costs nothing; a repeated query gets the same bytes."""
+    # A window takes longer than the test.
+    task = lba(tick=4000)
+
+    def asks(t: int, phase: int = 0, entry: int = 0, name: bytes | None = None) -> tuple:
+        return host.asks(query_of(task, t, phase, entry, name))
+
+    with flashed(lane, task) as host:
+        first = asks(7)
+        assert first[:3] == (7, 0, 0)
+        assert first[3][0] < 5
+        assert asks(7, entry=5) == first
+        assert asks(7, name=b"another!") == (7, 0, FOREIGN)
+        assert asks(8, entry=20) == (8, 0, UNKNOWN)
+        assert asks(6) == (6, 0, LATE)
+        publication = asks(7, 1, 19)
+        assert publication[:3] == (7, 1, 19)
+        assert asks(7, 1, 3) == publication
+        # 1, 20 and 18 of 40 units.
+        assert asks(8, entry=17)[:3] == (8, 0, 17)
+        assert asks(9, entry=1) == (9, 0, BUDGET)
+        assert asks(9)[:3] == (9, 0, 0)
+        assert asks(9, 1) == (9, 1, BUDGET)
+        assert host.pseudonym == PSEUDONYM
+
+
+@MICROBIT
+def test_two_queries_for_one_step(lane: Lane) -> None:
+    task = lba(tick=5000, beacon=1)
+    with flashed(lane, task) as host:
+        assert host.asks(query_of(task, 1))[:3] == (1, 0, 0)
+        assert host.asks(query_of(task, 2), early=True) == (2, 0, EARLY)
+        assert host.asks(query_of(task, 1))[:3] == (1, 0, 0)
+
+
+@MICROBIT
+def test_a_lost_ledger_waits(lane: Lane) -> None:
+    state = new_state(PSEUDONYM, TASK)
+    state["ledger0"] = b""
+    state["ledger1"] = state["ledger1"][:-1]
+    lane.put({**build_microbit(TASK, CONSTANT).files, **state})
+    with lane.start("main.py") as board:
+        host = Host(board)
+        assert host.asks(query(1)) == (1, 0, WAITING)
+        deadline = time.monotonic() + PATIENCE
+        t = 2
+        while (said := host.asks(query(t)))[2:] == (WAITING,):
+            t += 1
+            assert time.monotonic() < deadline
+        assert said[:3] == (t, 0, 0)
+
+
+@MICROBIT
+def test_another_allowance_than_it_was_built_for(lane: Lane) -> None:
+    lane.put({**build_microbit(TASK, CONSTANT).files, **new_state(PSEUDONYM, lba(epsilon=70000))})
+    with lane.start("main.py") as board:
+        result = board.wait(PATIENCE)
+    assert b"another allowance" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"w": 200}, "the data of its Task"),
+        (
+            {"symbols": 150, "bins": list(range(149)), "thresholds": [9] * 20},
+            "the data of its Task",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_sizes(changed: dict, what: str) -> None:
+    with pytest.raises(UserError, match=rf"{what}[^.]* has \d+ bytes, at most \d+ fit"):
+        build_microbit(lba(**changed))
+
+
+def part(n: int) -> str:
+    return (
+        f"\n\ndef part{n}(x):\n    state[{n % 3}] = (state[{n % 3}] * 7 + x) // 8\n"
+        f"    return state[0] if x > {n} else -x\n"
+    )
+
+
+@MICROBIT
+def test_the_largest_that_is_not_refused_answers(lane: Lane) -> None:
+    """And it leaves enough heap, while one that is larger by a step is refused."""
+    task = lba(32, tick=400)
+    with flashed(lane, task, MEASURING) as host:
+        text = b""
+        for t in range(5):
+            assert host.asks(query_of(task, t))[:3] == (t, 0, 0)
+            text += bytes(host.text)
+    free = [int(n) for n in re.findall(rb"free (\d+)\r\n", text)]
+    assert min(free) >= LEAST_FREE
+    with pytest.raises(UserError, match="the data of its Task"):
+        build_microbit(lba(33))
+
+
+@MICROBIT
+def test_the_longest_sample_that_is_not_refused_answers(lane: Lane) -> None:
+    buffers = ledger_buffers(TASK, allowance_of(TASK))
+    source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
+    n = 0
+    while len(source) + len(part(n)) <= LEDGER_BOTH - heap_of(buffers):
+        source += part(n)
+        n += 1
+    assert len(source) > 200
+    with flashed(lane, TASK, source.encode()) as host:
+        for t in range(5):
+            assert host.asks(query(t))[:3] == (t, 0, 0)
+    with pytest.raises(UserError, match=r"its sample\.py has \d+ bytes, at most \d+ fit"):
+        build_microbit(TASK, (source + part(n)).encode())
+
+
+# ---- the line, and the heap ----
+
+
+def played(
+    lane: Lane, steps: int, locked: int = 0, busy: int = 0, source: str = ""
+) -> tuple[int, int, int, int]:
+    """A host that spends each credit at once: bytes sent, and what the board prints at its end."""
+    reading = "def reading(i):\n    return i % 5\n"
+    constants = program("microbit_rounds.py", STEPS=steps, LOCKED=locked, BUSY=busy)
+    board_files = new_state(PSEUDONYM, TASK)
+    deframer = Deframer()
+    heard = b""
+    sent = 0
+    t = 0
+    with start(lane, TASK, board_files, source or reading + constants) as board:
+        deadline = time.monotonic() + 2 * PATIENCE
+        while b"over\r\n" not in heard:
+            assert time.monotonic() < deadline, heard[-300:]
+            assert b"Error" not in heard, heard
+            data = b""
+            while chunk := board.read(4096, 0.02):
+                data += chunk
+            heard += data
+            for _ in deframer.feed(data):
+                t += 1
+                board.write(framed(query(t)))
+                sent += 37
+        # What was sent before is taken then, or was lost.
+        pause = time.monotonic() + 1
+        while time.monotonic() < pause:
+            heard += board.read(4096, 0.1)
+        board.write(b"\0end\0")
+        while (found := re.search(rb"end (\d+) (\d+) (\d+)", heard)) is None:
+            assert time.monotonic() < deadline, heard[-300:]
+            heard += board.read(4096, 0.1)
+    free, rejected, taken = map(int, found.groups())
+    return sent + 5, taken, rejected, free
+
+
+@MICROBIT
+def test_a_step_allocates_nothing(lane: Lane) -> None:
+    sent, taken, rejected, free = played(lane, 60, locked=1, busy=30)
+    assert sent > 20 * 37
+    assert (taken, rejected) == (sent, 0)
+    assert free >= LEAST_FREE
+
+
+@MICROBIT
+def test_a_planted_allocation_is_found(lane: Lane) -> None:
+    reading = "def reading(i):\n    return i % 5\n"
+    source = reading + program("microbit_rounds.py", STEPS=60, LOCKED=1, BUSY=0)
+    source = source.replace("agent.tick(value)", "agent.tick([value])")
+    with pytest.raises(AssertionError, match="MemoryError"):
+        played(lane, 60, source=source)
+
+
+@MICROBIT
+def test_queries_never_overrun_the_ring(lane: Lane) -> None:
+    """Of a host that spends every credit at once, while the board is busy and does not listen."""
+    sent, taken, rejected, _ = played(lane, 60, busy=100)
+    assert sent > 20 * 37
+    assert (taken, rejected) == (sent, 0)
+
+
+@MICROBIT
+def test_more_credit_would_overrun_it(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_credits(monkeypatch, 3, "smallrounds", 1)
+    sent, taken, _, _ = played(lane, 60, busy=100)
+    assert taken < sent
+
+
+# ---- a reset at every write ----
+
+POINT = re.compile(rb"(\w+\d)([A-E])([a-c])\n")
+READ = re.compile(rb"read (ledger\d) (b'[^\n]*'|b\"[^\n]*\")\r\n")
+# See programs/announced_files.py.
+POINTS = {
+    *((slot, at, "a") for slot in SLOTS for at in "ABCDE"),
+    *((slot, at, kind) for slot in LEDGER_SLOTS for at in "ABCDE" for kind in "bc"),
+}
+
+
+class Memory:
+    """A slot as the board had it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self) -> bytes:
+        return self.data
+
+    def write(self, data: bytes) -> None:
+        self.data = data
+
+
+class Resets:
+    """Cuts each boot at the first of POINTS where none was; checks the flash after each."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.left = set(POINTS)
+        # As the flash was read at the last boot.
+        self.spent: dict[int, int] = {}
+        self.bound, self.status, self.report = -1, 0, b""
+        # The last t of which an answer was heard, and each that was lost.
+        self.answered = -1
+        self.lost: set[int] = set()
+        self.outcomes = Counter[str]()
+
+    def run(self) -> None:
+        t = 0
+        # So many answers without a cut: no point comes any more.
+        while self.outcomes["fresh"] < 9:
+            said = self.ask(t)
+            if said is None:
+                self.outcomes["fresh"] = 0
+                while not self.boot():
+                    pass
+                continue
+            if self.bound != t:
+                self.outcomes["fresh"] += 1
+                assert said[:3] == (t, 0, 0)
+            elif self.status == 1:
+                self.outcomes["lost"] += 1
+                self.lost.add(t)
+                assert said == (t, 0, LOST)
+            else:
+                self.outcomes["stored"] += 1
+                assert said == (t, 0, 0, self.report)
+            if said[2] != LOST:
+                self.answered = t
+            t += 1
+
+    def ask(self, t: int) -> tuple | None:
+        """The answer or refusal; None when the board was reset meanwhile."""
+        deadline = time.monotonic() + PATIENCE
+        waiting = False
+        while True:
+            for said in self.host.listen():
+                if waiting and said[0] == t and said[2:] != (EARLY,):
+                    return said
+                waiting = False
+            self.check(deadline)
+            if self.cut():
+                return None
+            if self.host.credit and self.host.pseudonym:
+                assert self.host.pseudonym == PSEUDONYM
+                self.host.send(query(t))
+                waiting = True
+
+    def boot(self) -> bool:
+        """Until the ledger was read from the flash; False when it was cut before."""
+        self.host.begin()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            list(self.host.listen())
+            self.check(deadline)
+            reads = list(READ.finditer(bytes(self.host.text)))
+            if len(reads) == 2:
+                slots = {found[1].decode(): ast.literal_eval(found[2].decode()) for found in reads}
+                self.take_in(slots)
+                return True
+            if self.cut():
+                return False
+
+    def check(self, deadline: float) -> None:
+        assert b"Traceback" not in self.host.text, bytes(self.host.text)
+        assert time.monotonic() < deadline, bytes(self.host.text[-400:])
+
+    def cut(self) -> bool:
+        """Let the board pass the point where it waits, if it does; True when it was reset there."""
+        found = POINT.search(self.host.text)
+        if found is None:
+            return False
+        name, at, kind = (part.decode() for part in found.groups())
+        where = (name, at, kind)
+        del self.host.text[: found.end()]
+        if where in self.left:
+            self.left.remove(where)
+            self.host.board.reset()
+            return True
+        self.host.board.write(b".")
+        return False
+
+    def take_in(self, slots: dict[str, bytes]) -> None:
+        """Of all that was ever known to be spent, or answered, nothing is missing."""
+        payload = State(*(Memory(slots[name]) for name in LEDGER_SLOTS)).load()
+        step, horizon = get_word(payload, STEP_AT), get_word(payload, 0)
+        spent = {
+            n: get_word(payload, RING_AT + 4 * (n % horizon))
+            for n in range(max(0, step - horizon + 1), step + 1)
+        }
+        for n, before in self.spent.items():
+            assert n not in spent or spent[n] >= before, (self.spent, spent)
+        self.spent = spent
+        bound = get_word(payload, T_AT) if payload[BINDING_AT] == 2 else -1
+        assert bound >= max(self.bound, self.answered)
+        self.bound, self.status = bound, payload[ledger.PHASE_AT]
+        self.report = payload[RING_AT + 4 * horizon :][:1]
+        if bound >= 0:
+            assert spent[get_word(payload, BOUND_AT)] >= TASK_SPENDS[0]
+            assert self.status == (2 if bound == self.answered else self.status)
+            assert self.status == (1 if bound in self.lost else self.status)
+
+
+def cut_everywhere(lane: Lane, monkeypatch: pytest.MonkeyPatch, source: str) -> Resets:
+    files = (PROGRAMS / "announced_files.py").read_bytes()
+    replace_source(monkeypatch, "tinyldp_device/boards/files.py", files)
+    with start(lane, TASK, new_state(PSEUDONYM, TASK), source) as board:
+        resets = Resets(Host(board))
+        resets.run()
+    return resets
+
+
+@MICROBIT
+@pytest.mark.timeout(900)
+def test_a_reset_at_every_write_never_lowers_what_was_spent(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resets = cut_everywhere(lane, monkeypatch, ROUNDS.read_text())
+    assert not resets.left
+    # Several points for each: a step is cut until it is lost, or its answer is stored.
+    assert resets.outcomes["lost"] >= 2
+    assert resets.outcomes["stored"] >= 1
+
+
+@MICROBIT
+@pytest.mark.timeout(900)
+def test_a_ledger_in_one_file_only_is_found_out(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ROUNDS.read_text().replace('"ledger1"', '"ledger0"')
+    with pytest.raises((AssertionError, KeyError, StateError)):
+        cut_everywhere(lane, monkeypatch, source)
