@@ -190,7 +190,7 @@ def test_plan_simulate_and_attack(
 ) -> None:
     lane.stop()
     (tmp_path / "room.toml").write_text(block("toml", '"room"'))
-    lines = block("sh", "audit").strip().split("\n")
+    lines = block("sh", "audit room.task").strip().split("\n")
     assert [line.split()[1] for line in lines] == ["plan", "certify", "simulate", "audit"]
     for line in lines:
         subprocess.run(command(line), cwd=tmp_path, check=True, timeout=120)
