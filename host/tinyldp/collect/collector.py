@@ -15,6 +15,7 @@ from pathlib import Path
 from tinyldp.collect.conversation import Conversation
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
+from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
@@ -98,6 +99,8 @@ class Collector:
     ) -> None:
         """Collect until stop() is true, or Ctrl-C; what was acknowledged is stored.
 
+        What is open in rounds is recorded then, so that its step is not asked again. A
+        second Ctrl-C ends it at once.
         progress: called with a Snapshot a few times a second, and at the end.
         Raises UserError when a port or the broker can't be opened at the start,
         or the store can't be written.
@@ -107,8 +110,8 @@ class Collector:
             for line in self._lines.values():
                 line.open()
                 opened.append(line)
-            with suppress(KeyboardInterrupt):
-                self._loop(stop, progress)
+            with interruptible(stop) as stopped, suppress(KeyboardInterrupt):
+                self._loop(stopped, progress)
         finally:
             for line in opened:
                 line.close()

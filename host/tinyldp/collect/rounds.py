@@ -55,12 +55,19 @@ def write_rounds(
 
 
 def next_step(connection: sa.Connection, task: str) -> int:
-    """The first t that no question and no decision is about."""
-    last = -1
-    for table in (QUESTIONS, DECISIONS):
-        found = connection.scalar(sa.select(sa.func.max(table.c.t)).where(table.c.task == task))
-        last = max(last, -1 if found is None else found)
-    return last + 1
+    """The first t that no question, no decision and no answer is about.
+
+    A step that has answers and no question was open when a host was killed. Asked again,
+    devices would repeat what is stored for it, and only those.
+    """
+    queries = [
+        sa.select(sa.func.max(table.c.t)).where(table.c.task == task)
+        for table in (QUESTIONS, DECISIONS)
+    ]
+    answered = sa.select(sa.func.max(ANSWERS.c.t)).join(BOOTS, BOOTS.c.id == ANSWERS.c.device)
+    queries.append(answered.where(BOOTS.c.task == task))
+    found = [connection.scalar(query) for query in queries]
+    return max((t + 1 for t in found if t is not None), default=0)
 
 
 def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
