@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+import time
 from collections import Counter
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from tests.collecting import ack, answer, make_task, refusal, release, rounds_task, status
 from tests.modelled import STEP, Fleet, Modelled, mixed, read
-from tinyldp.collect.conversation import Conversation
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.records import Link
 from tinyldp.collect.store import Store
@@ -25,7 +27,7 @@ from tinyldp_protocol.messages import (
     OS,
     WAITING,
 )
-from tinyldp_protocol.task import LBA, LBU, LPA, LPU, LSP, OLH, OUE
+from tinyldp_protocol.task import LBA, LBD, LBU, LPA, LPD, LPU, LSP, OLH, OUE
 
 
 @pytest.fixture
@@ -441,6 +443,58 @@ def test_a_host_that_starts_again_goes_on(fleet):
     assert decisions[-1].n == 6
     refused = [peer.refusals.get(LATE, 0) for peer in line.store.peers(task.id.hex())]
     assert refused == [0] * 6
+
+
+@pytest.mark.parametrize("method", [LBU, LSP, LBD, LBA, LPU, LPD, LPA])
+@pytest.mark.parametrize("away", [0, 3, 50])
+def test_a_host_that_starts_again_asks_for_nothing_that_is_refused(fleet, method, away):
+    """Whatever devices have spent is out of their windows, and no longer is waited for."""
+    task = rounds_task(method, w=6, epsilon=8.0)
+    line = fleet(task, mixed(task, 16))
+    line.run(11)
+    stopped = line.now
+    line.rounds.stop()
+    line.commit()
+    line.play(away * task.tick)
+    started = line.now
+    line.restart()
+    t = line.store.next_step(task.id.hex())
+    while line.rounds.t is None:
+        line.play()
+    first = line.now
+    decisions = line.run(t + 20)
+    refused = [peer.refusals.get(BUDGET, 0) for peer in line.store.peers(task.id.hex())]
+    assert refused == [0] * 16
+    assert all(device.most() <= task.epsilon for device in line.devices)
+    assert any(row.published and row.n for row in decisions if row.t >= t)
+    if method == LBU or away == 50:
+        assert first - started <= 2 * task.tick
+    else:
+        assert task.w <= (first - stopped) / task.tick <= task.w + 5
+
+
+def test_that_rounds_begin_anew_is_said(tmp_path):
+    task = rounds_task(LBA, w=6)
+    name = str(tmp_path / "a.db")
+    line = Fleet(name, task, mixed(task, 2))
+    line.run(3)
+    for at, said in ((0, []), (time.time_ns() // 1_000_000, ["Rounds go on with step 3 in 1 s"])):
+        with sqlite3.connect(name) as connection:
+            for table in ("answers", "decisions"):
+                connection.execute(f"UPDATE {table} SET at = {at}")
+        snapshots = []
+        Collector(task, line.store).run(lambda: True, snapshots.append)
+        news = [sentence for snapshot in snapshots for sentence in snapshot.news]
+        assert [sentence[:31] for sentence in news] == said
+    line.store.close()
+
+
+def test_a_clock_that_was_set_back_makes_no_host_wait_longer():
+    task = rounds_task(LBA, w=6)
+    whole = resting(task, 0)
+    assert resting(task, None) == resting(task, 10**9) == 0
+    assert resting(task, whole // 2) == whole - whole // 2
+    assert resting(task, -(10**9)) == whole
 
 
 def test_what_is_open_when_the_host_stops_is_not_asked_again(asked):

@@ -4,6 +4,7 @@ One thread takes what all lines have brought from a bounded queue, commits it in
 batches and lets the acks leave only then.
 """
 
+import math
 import queue
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinyldp.collect.conversation import Conversation
+from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
 from tinyldp.collect.stopping import interruptible
@@ -76,12 +77,12 @@ class Collector:
         self._task = task
         self._store = store
         self._rounds: Conversation | None = None
-        if task.method is not None:
-            self._rounds = Conversation(task, store.next_step(task.id.hex()))
-        self._intake = Intake(task, store, self._rounds)
-        self._inbound: Inbound = queue.Queue(_QUEUE)
         # Links' threads put sentences in, snapshots take them out.
         self._news: deque[str] = deque(maxlen=_NEWS)
+        if task.method is not None:
+            self._rounds = self._resumed(store.next_step(task.id.hex()))
+        self._intake = Intake(task, store, self._rounds)
+        self._inbound: Inbound = queue.Queue(_QUEUE)
         self._lines: dict[str, Line] = {}
         for path in serial:
             if path in self._lines:
@@ -93,6 +94,18 @@ class Collector:
         self._ended: set[int] = set()
         self._rejected = 0
         self._alarms: set[tuple[str, str]] = set()
+
+    def _resumed(self, start: int) -> Conversation:
+        """Rounds from step `start` on, when what an earlier run has asked for is forgotten."""
+        task = self._task
+        last = self._store.last_heard(task.id.hex())
+        rest = resting(task, None if last is None else _now() - last)
+        if rest:
+            self._news.append(
+                f"Rounds go on with step {start:,} in {math.ceil(rest / 1000):,} s: the method"
+                f" begins anew, once what was spent before has left each window of {task.w} steps."
+            )
+        return Conversation(task, start, _clock() + rest)
 
     def run(
         self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None = None

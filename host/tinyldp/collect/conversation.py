@@ -6,7 +6,11 @@ answered or refused for good, and answers become the support counts that the coo
 decides on. A phase is over when all present devices that it means have spoken, or its share
 of the tick is over. Present are those that were heard lately; while nobody is, no step
 begins. Where answers come when their phase is over, as of devices that look for queries but
-once a tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS.
+once a tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS;
+shorter again when that was of no use for a while.
+
+A host that starts again knows what was decided, but not whom it has asked in the last w
+steps: the method begins anew, when resting() says that all of that has left the windows.
 
     poll(now)      opens and closes phases; the queries that are due
     asked(...)     one of them has left
@@ -40,7 +44,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp_protocol.hashing import GROUPS, group
 from tinyldp_protocol.messages import COUNTER_MAX, EARLY, LATE, put_query
-from tinyldp_protocol.task import GRR, LBA, LBD, LPA, LPD, Task
+from tinyldp_protocol.task import GRR, LBA, LBD, LBU, LPA, LPD, Task
 
 # Parts of a tick: when the first of two phases ends, when the last one does, and how long
 # a device may take before it is asked again; then twice as long each time, as one that looks
@@ -136,16 +140,30 @@ class News:
         return len(self.questions) + len(self.decisions) + len(self.answers) + len(self.refusals)
 
 
+def resting(task: Task, since: int | None) -> int:
+    """ms until devices can have spent nothing in their last w steps.
+
+    since: ms since they were last heard to spend anything; None: they never were. A step
+    that was open then may have lasted for MOST_TICKS. LBU need not rest: w of its steps
+    never spend more than epsilon, whoever asks them.
+    """
+    if since is None or task.method == LBU:
+        return 0
+    assert task.w is not None
+    whole = (task.w + MOST_TICKS) * task.tick
+    return min(whole, max(0, whole - since))
+
+
 class Conversation:
     """Rounds of one Task, from step `start` on, once a device is known.
 
     The first step begins a beacon after the first device was heard: by then all that
-    run have said hello. All times are ms of one clock that never goes back.
-    t: the step that is open, or was last; None before the first.
+    run have said hello; and not before `ready`. All times are ms of one clock that never
+    goes back. t: the step that is open, or was last; None before the first.
     Raises UserError when the Task is none of rounds.
     """
 
-    def __init__(self, task: Task, start: int = 0) -> None:
+    def __init__(self, task: Task, start: int = 0, ready: float = 0.0) -> None:
         self._task = task
         self._coordinator = Coordinator(task, 0, start)
         self._circle = Circle(w=task.w)
@@ -164,6 +182,7 @@ class Conversation:
         self._ticks = 1
         self._late: set[int] = set()
         self._start = start
+        self._ready = ready
         self.t: int | None = None
         self.news = News()
 
@@ -183,7 +202,7 @@ class Conversation:
             peer.heard = now
             return
         if not self._peers:
-            self._next = now + self._task.beacon * self._task.tick
+            self._next = max(self._ready, now + self._task.beacon * self._task.tick)
         self._peers[device] = Peer(device, group(self._task.id, pseudonym), link, now)
 
     def heard(self, device: int, now: float) -> None:

@@ -70,6 +70,14 @@ def next_step(connection: sa.Connection, task: str) -> int:
     return max((t + 1 for t in found if t is not None), default=0)
 
 
+def last_heard(connection: sa.Connection, task: str) -> int | None:
+    """When the last decision was taken or the last answer came, ms since 1970; None: never."""
+    decided = sa.select(sa.func.max(DECISIONS.c.at)).where(DECISIONS.c.task == task)
+    answered = sa.select(sa.func.max(ANSWERS.c.at)).join(BOOTS, BOOTS.c.id == ANSWERS.c.device)
+    found = [connection.scalar(query) for query in (decided, answered.where(BOOTS.c.task == task))]
+    return max((at for at in found if at is not None), default=None)
+
+
 def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
     """By t. A damaged release is shorter, or longer, than it should be."""
     c = DECISIONS.c

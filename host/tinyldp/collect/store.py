@@ -348,6 +348,11 @@ class Store:
         with self._sentences(), self._engine.connect() as connection:
             return rounds.next_step(connection, task_id) if self._rounds else 0
 
+    def last_heard(self, task_id: str) -> int | None:
+        """When this Task's devices were last known to spend, ms since 1970; None: never."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.last_heard(connection, task_id) if self._rounds else None
+
     def decisions(self, task_id: str) -> list[DecisionRow]:
         """What this Task's rounds decided, by t."""
         with self._sentences(), self._engine.connect() as connection:
