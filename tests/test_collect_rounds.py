@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.collecting import ack, answer, make_task, refusal, release, rounds_task, status
+from tests.collecting import ack, answer, hello, make_task, refusal, release, rounds_task, status
 from tests.modelled import STEP, Fleet, Modelled, mixed, read
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.conversation import Conversation, resting
-from tinyldp.collect.intake import Intake
+from tinyldp.collect.intake import MOST_BOOTS, Intake
 from tinyldp.collect.records import Link
 from tinyldp.collect.store import Store
 from tinyldp.coordinate import Coordinator, entry_task
@@ -638,6 +638,83 @@ def test_a_damaged_answer_is_told(asked):
         connection.execute("UPDATE answers SET report = x'0102'")
     with pytest.raises(UserError, match="step 0"):
         asked.answers()
+
+
+def test_endless_pseudonyms_on_one_port_are_no_devices(fleet):
+    """Those count whose boots the intake remembers: an honest one elsewhere is not outvoted."""
+    task = rounds_task(LBU)
+    line = fleet(task, [Modelled(task, 1, "usb")])
+    line.run(2)
+    liar = Link("tty")
+    for number in range(200):
+        pseudonym = b"sybil%3d" % number
+        # Some of one nonce, as far as messages say it.
+        nonce = pseudonym if number % 2 else pseudonym[::-1]
+        line.intake.feed(liar, [hello(task, pseudonym, nonce)], line.now, line.now)
+        if number % 10 == 0:
+            line.commit()
+    line.commit()
+    assert len(line.rounds._peers) == 1 + MOST_BOOTS
+    t = line.rounds.t
+    decisions = line.run(t + 3)
+    assert [row.users for row in decisions[t:] if row.t > t] == [1 + MOST_BOOTS] * 2
+    # The first of them speaks again: its hello is asked for, and it is none of the devices.
+    line.intake.feed(liar, [status(b"0  libys")], line.now, line.now)
+    line.commit()
+    assert line.rejections()["tty", "no hello"] == 1
+    assert len(line.rounds._peers) == 1 + MOST_BOOTS
+    # Nothing is kept of those who stay away, either.
+    line.run(t + 60)
+    assert len(line.rounds._peers) == 1
+
+
+def test_a_device_that_is_forgotten_while_it_is_asked(asked):
+    """Its phase goes on as it was."""
+    asked.rounds.keep(())
+    later = asked.now + 60
+    assert {query.link for query in asked.rounds.poll(asked.now + 1)}
+    asked.rounds.poll(later)
+    asked.commit()
+    assert asked.store.questions(asked.task.id.hex()) == [(0, 0, 0, 2, 0)]
+    # One that still speaks is there again, without a hello.
+    device = asked.devices[0]
+    asked.now = later
+    say(asked, status(device.nonce))
+    assert len(asked.rounds._peers) == 1
+
+
+def test_steps_are_short_again_when_devices_are_quick_again(fleet):
+    """Else one that never answers would hold up each step for as long as it may take."""
+    task = rounds_task(LBA, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    for device in line.devices:
+        device.slow = True
+    line.run(12)
+    line.devices[0].deaf = True
+    slow = line.now
+    line.run(18)
+    slow = line.now - slow
+    assert slow > 6 * 1.4 * task.tick
+    for device in line.devices:
+        device.slow = False
+    there = line.rounds.t
+    line.run(there + 80)
+    quick = line.now
+    line.run(there + 90)
+    assert line.now - quick < 11 * task.tick
+
+
+def test_devices_that_stay_slow_are_hurried_ever_less_often(fleet):
+    """Whether shorter steps would do is tried again, and costs answers only then."""
+    task = rounds_task(LBU, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    for device in line.devices:
+        device.slow = True
+    line.run(400)
+    questions = line.store.questions(task.id.hex())
+    lacking = [q.t for q in questions if q.t >= 10 and q.answered < q.meant]
+    assert len(lacking) <= 8
+    assert len([t for t in lacking if t >= 200]) <= 4
 
 
 def test_what_the_conversation_holds_is_bounded(fleet):

@@ -149,6 +149,8 @@ class Intake:
         self._heard: dict[tuple[Link, bytes], Boot | None] = {}
         self._hellos: set[tuple[Link, bytes]] = set()
         self._touched: dict[int, Boot] = {}
+        # Whether a boot was forgotten that rounds may still know of.
+        self._forgotten = False
 
     def boots(self) -> list[Boot]:
         """The boots that this run knows."""
@@ -240,6 +242,11 @@ class Intake:
         self._heard = {}
         self._hellos = set()
         self._touched = {}
+        if self._forgotten:
+            # What is heard of them in vain until their next hello is no reason to ask them.
+            self._forgotten = False
+            assert self._rounds is not None
+            self._rounds.keep({device.first for device in self._devices.values()})
         return acks
 
     def _known(
@@ -268,7 +275,8 @@ class Intake:
         self._heard[link, nonce] = boot
         self._touched[boot.id] = boot
         if self._rounds is not None:
-            self._rounds.heard(boot.device.first, self._clock)
+            device = boot.device
+            self._rounds.heard(device.first, device.pseudonym, link, self._clock)
 
     def _rare(self, link: Link, message: bytes, now: int) -> None:
         try:
@@ -378,13 +386,17 @@ class Intake:
     def _remember(self, link: Link, nonce: bytes, boot: Boot | None) -> None:
         """From now on `nonce` means this boot on this link; the oldest are forgotten."""
         boots = self._links.pop(link, {})
-        boots.pop(nonce, None)
+        before = boots.pop(nonce, None)
         boots[nonce] = boot
+        if before is not None and before is not boot:
+            self._forgotten = self._rounds is not None
         if len(boots) > MOST_BOOTS:
             del boots[next(iter(boots))]
+            self._forgotten = self._rounds is not None
         self._links[link] = boots
         if len(self._links) > MOST_LINKS:
             del self._links[next(iter(self._links))]
+            self._forgotten = self._rounds is not None
 
     def _two_links(self, link: Link, device: Device, now: int) -> None:
         """A device may move to another link, but not come back within two beacons."""
