@@ -13,7 +13,7 @@ from tests.modelled import STEP, Fleet, Modelled, mixed, read
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.intake import MOST_BOOTS, Intake
-from tinyldp.collect.records import Link
+from tinyldp.collect.records import Batch, Link
 from tinyldp.collect.store import Store
 from tinyldp.coordinate import Coordinator, entry_task
 from tinyldp.errors import UserError
@@ -527,6 +527,47 @@ def test_a_step_that_was_open_when_the_host_was_killed_is_not_asked_again(fleet)
     assert min(read(message).t for _, message in line.sent[sent:]) == t + 1
     assert line.answers()[t, 0].tolist() == held.tolist()
     assert decisions[-1].n == 5
+
+
+def test_that_no_number_is_left_is_said_once(tmp_path):
+    """A step near the last number is in the store; a beacon later there is none to ask."""
+    task = rounds_task(LBU, tick=20, beacon=1)
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 1))
+    device = line.devices[0]
+    decided = line.run(2)[-1]._replace(t=COUNTER_MAX - 1)
+    line.store.commit(Batch(0, task=task.id.hex(), decisions=[decided]))
+    snapshots = []
+    collector = Collector(task, line.store)
+    assert collector._rounds is not None
+    collector._rounds.join(1, device.pseudonym, device.link, time.monotonic() * 1000)
+    collector._lines[device.link.name] = Mute()
+    end = time.monotonic() + 20
+
+    def said():
+        return any(snapshot.news for snapshot in snapshots)
+
+    collector.run(lambda: said() or time.monotonic() >= end, snapshots.append)
+    news = [sentence for snapshot in snapshots for sentence in snapshot.news]
+    assert news == [
+        "Step 1,073,741,823 was the last one that has a number: nothing is asked any more, and"
+        " devices need another Task."
+    ]
+    assert line.store.questions(task.id.hex())[-1].t == COUNTER_MAX
+    line.store.close()
+
+
+class Mute:
+    """A line on which nothing comes and everything leaves."""
+
+    name = "mute"
+
+    def open(self):
+        pass
+
+    def ask(self, link, message):
+        return True
+
+    committed = close = open
 
 
 def test_a_host_that_was_held_up_makes_up_for_nothing(fleet):

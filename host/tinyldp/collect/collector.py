@@ -19,6 +19,7 @@ from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
 from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
+from tinyldp_protocol.messages import COUNTER_MAX
 from tinyldp_protocol.task import Task
 
 # Rows of one transaction, about; seconds from the first message of a batch to its commit.
@@ -93,6 +94,7 @@ class Collector:
             self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._news.append)
         self._ended: set[int] = set()
         self._rejected = 0
+        self._over = False
         self._alarms: set[tuple[str, str]] = set()
 
     def _resumed(self, start: int) -> Conversation:
@@ -144,6 +146,7 @@ class Collector:
             self._gather(0 if stopped else self._idle())
             if self._rounds is not None:
                 self._rounds.stop() if stopped else self._ask(self._rounds)
+                self._look_for_the_end(self._rounds)
             self._commit()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())
@@ -157,6 +160,14 @@ class Collector:
         for link, message in rounds.poll(_clock()):
             if self._lines[link.name].ask(link, message):
                 rounds.asked(link, _clock())
+
+    def _look_for_the_end(self, rounds: Conversation) -> None:
+        if rounds.over and not self._over:
+            self._over = True
+            self._news.append(
+                f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
+                " more, and devices need another Task."
+            )
 
     def _gather(self, idle: float) -> None:
         """Take what the lines bring, until a batch is full or has waited long enough."""

@@ -165,7 +165,8 @@ class Conversation:
 
     The first step begins a beacon after the first device was heard: by then all that
     run have said hello; and not before `ready`. All times are ms of one clock that never
-    goes back. t: the step that is open, or was last; None before the first.
+    goes back. t: the step that is open, or was last; None before the first. over: whether
+    the numbers of steps are used up, so that nothing is asked any more.
     Raises UserError when the Task is none of rounds.
     """
 
@@ -196,6 +197,7 @@ class Conversation:
         self._start = start
         self._ready = ready
         self.t: int | None = None
+        self.over = False
         self.news = News()
 
     @property
@@ -334,8 +336,8 @@ class Conversation:
         assert self._next is not None
         t = self._start if self.t is None else self.t + 1
         if t > COUNTER_MAX:
-            # The numbers of steps are used up.
             self._next = None
+            self.over = True
             return
         tick = self._task.tick
         # A host that was held up asks on from now: steps that nobody took are not made up for.
