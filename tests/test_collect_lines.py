@@ -33,6 +33,7 @@ from tests.collecting import (
     wait_until,
 )
 from tests.modelled import read
+from tinyldp.collect import collector
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Link
@@ -466,6 +467,20 @@ def test_what_can_not_be_opened(tmp_path, line):
     # What was opened before the failure is free again.
     Collector(task, store, [line.path]).run(lambda: True)
     store.close()
+
+
+def test_silence_is_not_left_without_a_word(tmp_path, line, monkeypatch):
+    """As of a board whose segment was over before: what is waited for may never come."""
+    monkeypatch.setattr(collector, "_QUIET", 0.1)
+    task = make_task(beacon=25)
+    with Running(task, tmp_path / "a.db", [line.path]) as host:
+        wait_until(lambda: len(host.news()) == 2)
+        # Heard, a line may be silent again as long as it was at first.
+        os.write(line.device, framed(hello(task, ANNA, b"nonce  1")))
+        wait_until(lambda: len(host.news()) == 3)
+    seconds = [int(said.split(" for ")[1].split(" s")[0]) for said in host.news()]
+    assert all("segment was over" in said for said in host.news())
+    assert seconds[0] <= seconds[2] < seconds[1]
 
 
 def test_ctrl_c_ends_cleanly(tmp_path, line):

@@ -29,6 +29,9 @@ _IDLE = 0.05
 _PROGRESS = 0.2
 _QUEUE = 512
 _NEWS = 100
+# Silence that is worth a word: beacons, and at least so many seconds; then twice as long...
+_QUIET_BEACONS = 4
+_QUIET = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,9 @@ class Collector:
         self._ended: set[int] = set()
         self._rejected = 0
         self._over = False
+        # Seconds: how long nothing may be heard without a word, and since when.
+        self._quiet = self._loud = max(_QUIET, _QUIET_BEACONS * task.beacon * task.tick / 1000)
+        self._last = math.inf
         self._alarms: set[tuple[str, str]] = set()
 
     def _resumed(self, start: int) -> Conversation:
@@ -140,6 +146,7 @@ class Collector:
     def _loop(self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None) -> None:
         shown = 0.0
         stopped = False
+        self._last = time.monotonic()
         while not stopped:
             # Once more after stop(), for what is already here.
             stopped = stop()
@@ -148,6 +155,7 @@ class Collector:
                 self._rounds.stop() if stopped else self._ask(self._rounds)
                 self._look_for_the_end(self._rounds)
             self._commit()
+            self._look_for_silence()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())
                 shown = time.monotonic()
@@ -169,6 +177,15 @@ class Collector:
                 " more, and devices need another Task."
             )
 
+    def _look_for_silence(self) -> None:
+        silent = time.monotonic() - self._last
+        if silent >= self._quiet:
+            self._quiet = 2 * silent
+            self._news.append(
+                f"Nothing has been heard for {math.ceil(silent):,} s; a device whose segment was"
+                " over and collected before is silent until it starts again."
+            )
+
     def _gather(self, idle: float) -> None:
         """Take what the lines bring, until a batch is full or has waited long enough."""
         deadline = time.monotonic() + idle
@@ -183,6 +200,9 @@ class Collector:
                 begun = True
                 deadline = min(deadline, time.monotonic() + _GATHER)
             arrived = line.take(item)
+            if arrived.messages:
+                self._last = time.monotonic()
+                self._quiet = self._loud
             for name, n in arrived.rejected.items():
                 if n:
                     self._intake.reject(line.name, name, n)
