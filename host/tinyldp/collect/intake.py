@@ -10,7 +10,8 @@ Names of what is not taken, besides those of tinyldp_protocol.messages.check:
 
     no hello       this run has no hello of that boot (nor, on MQTT, had an
                    earlier one): asked for, and not counted
-    unknown task   its hello named another Task
+    other boot     a hello of a boot that is known under another Task
+    unknown task   its hello named another Task, or was of another Task's boot
     topic          its hello named another Task or pseudonym than its topic
     not for a host a message that only hosts send
     other kind     a release under a Task of rounds, or what belongs to rounds under another
@@ -18,6 +19,10 @@ Names of what is not taken, besides those of tinyldp_protocol.messages.check:
 
 Alarms:
 
+    one boot under two Tasks
+                   a pseudonym with the boot nonce that it had under another Task: each boot
+                   draws one, and keeps its Task, so that these are two devices, or a copied
+                   store. Nothing of the second one is taken ("other boot").
     equal nonces   one boot nonce under two pseudonyms: a bad source of randomness
     two devices with one pseudonym
                    an older boot goes on after a newer one, or one pseudonym is
@@ -308,6 +313,9 @@ class Intake:
         if boot is None:
             boot = self._recalled(hello, link, now)
         self._remember(link, nonce, boot)
+        if boot is None:
+            self.reject(link.name, "other boot")
+            return
         self._hear(link, nonce, boot)
         self._hellos.add((link, nonce))
         if self._rounds is not None:
@@ -354,8 +362,15 @@ class Intake:
             detail = f"device {who}: step {message.t} was answered with two contents"
             self._alarm("conflict", f"device {who}", detail)
 
-    def _recalled(self, hello: Hello, link: Link, now: int) -> Boot:
+    def _recalled(self, hello: Hello, link: Link, now: int) -> Boot | None:
+        """The boot as the store knows it; None: it knows it under another Task."""
         known = self._memory.recall(hello, link.name, now)
+        task = hello.task.hex()
+        if known.task != task:
+            who, nonce = hello.pseudonym.hex(), hello.nonce.hex()
+            detail = f"pseudonym {who}: boot nonce {nonce} under Tasks {known.task} and {task}"
+            self._alarm("one boot under two Tasks", f"{who} {nonce}", detail)
+            return None
         device = self._devices.get(hello.pseudonym)
         if device is None:
             device = Device(hello.pseudonym, known.first)

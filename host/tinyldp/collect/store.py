@@ -160,6 +160,7 @@ class Store:
                 others = sa.select(c.pseudonym).where(c.nonce == nonce, c.pseudonym != pseudonym)
                 return Known(
                     boot.id,
+                    boot.task,
                     first,
                     boot.wanted,
                     frozenset(connection.scalars(above)),
