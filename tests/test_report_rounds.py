@@ -15,6 +15,7 @@ from tests.modelled import Fleet, mixed
 from tinyldp import cli
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.records import Batch, Link
+from tinyldp.collect.store import Store
 from tinyldp.coordinate import entry_task
 from tinyldp.estimate import expected_variance, frequencies, supports
 from tinyldp.report import render_report, report_data, rounds, text_report, write_csv
@@ -172,6 +173,38 @@ def test_nothing_yet(tmp_path):
     render_report(line.store, tmp_path / "a.html", data=data)
     assert len(write_csv(line.store, tmp_path)[0]) == 2
     line.store.close()
+
+
+def test_what_counts_of_rounds_mean_is_said(lba, tmp_path):
+    data = report_data(lba.store)
+    data["rejections"] = [{"link": "usb", "name": "late answer", "count": 3}]
+    page = tmp_path / "a.html"
+    render_report(lba.store, page, data=data)
+    text = " ".join(text_report(data, 200).split())
+    for said in (text, page.read_text()):
+        assert "“late answer” came when its phase was over" in said
+        assert "Rounds: " in said
+        assert "answers" in said
+        assert "no hello" not in said
+        assert "frames" not in said.lower()
+
+
+@pytest.mark.parametrize("certified", [True, False])
+def test_rounds_of_which_nobody_was_heard(tmp_path, certified):
+    """What is promised is what the Task promises, before anybody has spoken."""
+    task = rounds_task(LBU)
+    certificate = {"epsilon": 2.0, "delta": 0.0} if certified else None
+    store = Store.create(tmp_path / "a.db", task, certificate)
+    data = report_data(store)
+    text = text_report(data, 160)
+    render_report(store, tmp_path / "a.html", data=data)
+    for said in (text, (tmp_path / "a.html").read_text()):
+        assert "refuses the rest" in said
+        assert "shuffled" not in said
+        assert "No device has been heard." in said
+        assert ("uncertified" in said) is not certified
+    assert data["streams"] == data["rounds"] == []
+    store.close()
 
 
 def test_where_nothing_was_published_no_estimate_is_shown(tmp_path):

@@ -431,6 +431,11 @@ class Store:
                 raise UserError(f"{self.name} holds a damaged Task {task_id}: {error}") from None
         return self._tasks[task_id]
 
+    def task_ids(self) -> list[str]:
+        """Of all Tasks that were collected for (hexadecimal), whoever was heard."""
+        with self._sentences(), self._engine.connect() as connection:
+            return list(connection.scalars(sa.select(TASKS.c.id).order_by(TASKS.c.id)))
+
     def certificate(self, task_id: str) -> dict[str, Any] | None:
         """The JSON of this Task's certificate, or None: it is uncertified."""
         query = sa.select(CERTIFICATES.c.content).where(CERTIFICATES.c.task == task_id)
