@@ -26,7 +26,9 @@ def supports(task: Task, reports: npt.ArrayLike) -> Counts:
     array = check_reports(task, reports)
     if task.mechanism == GRR:
         return np.bincount(array.astype(np.int64, copy=False), minlength=task.symbols)
-    return (_oue if task.mechanism == OUE else _olh)(task, array)
+    # Bytes they are already.
+    as_bytes = array.astype(np.uint8, copy=False)
+    return (_oue if task.mechanism == OUE else _olh)(task, as_bytes)
 
 
 def check_reports(task: Task, reports: npt.ArrayLike) -> npt.NDArray[np.integer]:
