@@ -18,7 +18,7 @@ from tinyldp.laws import displacement_law
 from tinyldp.planning import rounds_costs
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
-from tinyldp.planning.switches import STEPS, Report
+from tinyldp.planning.switches import STEPS, Progress
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS, TITLES, Study
 from tinyldp_device.mechanism import make_mechanism, pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
@@ -92,11 +92,11 @@ class Plan:
         }
 
 
-def assess(study: Study, task: Task, path: Path, report: Report | None = None) -> Plan:
+def assess(study: Study, task: Task, path: Path, progress: Progress | None = None) -> Plan:
     """The costs of a study's Task, which is or will be at `path`."""
     if task.method is not None:
         return _assess_rounds(study, task, path)
-    long = report if task.mechanism == STASWITCH else None
+    long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
         long(STEPS - 1, STEPS)
