@@ -1,0 +1,45 @@
+"""Who a board is, as flashing finds it, without a board."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.collecting import rounds_task
+from tinyldp.errors import UserError
+from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.identities import Identities
+from tinyldp.flash.microbit import new_state
+from tinyldp.flash.stored import stored_state
+from tinyldp_protocol.task import LBA
+
+TASK = rounds_task(LBA)
+
+
+class Files(dict[str, bytes]):
+    """A board's files, in memory."""
+
+    def read(self, path: str, /) -> bytes | None:
+        return self.get(path)
+
+    def put(self, path: str, content: bytes, /) -> None:
+        self[path] = content
+
+
+def identities(files: Files) -> Identities:
+    return Identities(files, SLOTS, LEDGER_SLOTS, TASK, used=True)
+
+
+def test_a_provisioned_board_is_kept() -> None:
+    assert identities(Files(new_state(b"somebody", TASK))).identity == "kept"
+
+
+@pytest.mark.parametrize("at", [8, 12, 16])
+def test_a_stored_word_that_is_too_large_is_refused(at: int) -> None:
+    """Boots, cap and horizon."""
+    files = Files(new_state(b"somebody", TASK))
+    state = stored_state(files, SLOTS)
+    payload = bytearray(state.load())
+    payload[at + 3] = 64
+    state.create(bytes(payload))
+    with pytest.raises(UserError, match=r"of another kind; see --new-identity"):
+        identities(files)
