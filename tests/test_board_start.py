@@ -119,3 +119,15 @@ def test_a_write_that_fails(
 def test_a_task_file_that_is_gone(task_path: str, capsys: pytest.CaptureFixture[str]) -> None:
     os.remove(task_path)
     assert "can't be read or written" in not_started(Board(), task_path, capsys)
+
+
+def test_a_board_file_without_slots_for_the_ledger(
+    task_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Without(Board):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "ledger_slots":
+                raise AttributeError
+            return super().__getattribute__(name)
+
+    assert "no ledger_slots()" in not_started(Without(), task_path, capsys)

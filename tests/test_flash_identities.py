@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.collecting import rounds_task
@@ -9,6 +11,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
 from tinyldp.flash.identities import Identities
 from tinyldp.flash.microbit import new_state
+from tinyldp.flash.provision import flash
 from tinyldp.flash.stored import stored_state
 from tinyldp_protocol.task import LBA
 
@@ -43,3 +46,19 @@ def test_a_stored_word_that_is_too_large_is_refused(at: int) -> None:
     state.create(bytes(payload))
     with pytest.raises(UserError, match=r"of another kind; see --new-identity"):
         identities(files)
+
+
+@pytest.mark.parametrize("name", ["source", "slots", "open_line", "ledger_slots"])
+def test_a_board_file_that_lacks_something(name: str, tmp_path: Path) -> None:
+    """Nothing is asked of the board; what is imported counts, too."""
+    path = tmp_path / "mine.py"
+    text = (
+        "from tinyldp_device.boards.files import ledger_slots\n\n\ndef source(): ...\n"
+        "def slots(): ...\ndef open_line(): ...\n"
+    )
+    path.write_text(text)
+    with pytest.raises(UserError, match="There is no board at"):
+        flash(str(tmp_path / "port"), TASK, board_file=path)
+    path.write_text(text.replace(name, "another"))
+    with pytest.raises(UserError, match=rf"defines no function {name}\(\)"):
+        flash(str(tmp_path / "port"), TASK, board_file=path)

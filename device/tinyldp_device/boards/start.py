@@ -90,5 +90,7 @@ def _ledger(board, task, identity, entropy):
     # Imported where it is used: a board holds what it runs.
     from tinyldp_device.ledger import Ledger
 
+    if not hasattr(board, "ledger_slots"):
+        raise TaskError("The board file has no ledger_slots(), where what is spent would be kept.")
     state = _state(board.ledger_slots())
     return Ledger(state, task, identity.cap, identity.horizon, entropy.word())
