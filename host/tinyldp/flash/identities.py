@@ -1,8 +1,9 @@
 """Who a board is, and what it may spend: made once, kept by every later flashing.
 
-A board's ledger begins with nothing spent only where nothing of ours ever ran. A
-new identity for a used board has no ledger that could vouch for the past: the
-device waits out a horizon before it answers.
+A board's ledger begins with nothing spent only where there never was one: where
+nothing of ours ever ran, or streams alone. Those are certified alone, do not compose
+with rounds and are charged to no ledger. A new identity for a used board has no ledger
+that could vouch for the past: the device waits out a horizon before it answers.
 """
 
 from __future__ import annotations
