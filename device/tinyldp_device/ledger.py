@@ -261,8 +261,10 @@ class Ledger:
 def provision(state, horizon, block=1, word=0):
     """Make the ledger of a new device, from which nothing was spent; word: as Ledger's.
 
-    horizon: steps, 1..1024; block: steps, at most the horizon.
+    horizon: steps, 1..1024; block: steps, at most the horizon. Raises ValueError else.
     """
+    if not 1 <= horizon <= 1024 or not 1 <= block <= horizon:
+        raise ValueError("a horizon is 1..1024 steps, a block at most the horizon")
     state.create(_empty(horizon, block, 0), word << 4)
 
 

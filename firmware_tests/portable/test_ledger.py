@@ -451,3 +451,15 @@ def test_the_largest_numbers():
     ledger.step()
     assert answered(ledger, most, 0, 1) == m.BUDGET
     assert answered(ledger, most, 0, 0) == m.BUDGET
+
+
+def test_a_horizon_or_a_block_out_of_range_is_not_provisioned():
+    slots = (MemorySlot(), MemorySlot())
+    state = State(slots[0], slots[1])
+    for horizon, block in ((0, 1), (1025, 1), (-1, 1), (4, 0), (4, 5), (4, -1)):
+        assert "at most the horizon" in raised(ValueError, l.provision, state, horizon, block)
+        assert slots[0].written == 0
+    for horizon, block in ((1, 1), (1024, 1), (4, 4)):
+        l.provision(state, horizon, block)
+        Ledger(state, round_task(w=1, spends=[8]), 8, horizon)
+        assert l.word_at(state.load(), l.WAIT_AT) == 0
