@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tinyldp.errors import UserError
-from tinyldp.lanes import LANES, Lane, Process, Result, open_lane
+from tinyldp.lanes import LANES, Lane, Process, Result, open_lane, relay
 from tinyldp.lanes import packages as packages_module
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter, PipedProcess
@@ -328,3 +328,24 @@ def test_requiring_what_nothing_is_called_fails() -> None:
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 4
     assert "TINYLDP_REQUIRE names micrbit" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--help"], "FOLDER"), ([], "required: FOLDER"), (["file"], "file can't be made")],
+)
+def test_a_relays_command_line(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No board is started."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        relay.main(arguments)
+    assert ended.value.code == (0 if arguments == ["--help"] else 2)
+    assert says in "".join(capsys.readouterr())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
