@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,11 @@ def test_a_board_file_that_lacks_something(name: str, tmp_path: Path) -> None:
     path.write_text(text.replace(name, "another"))
     with pytest.raises(UserError, match=rf"defines no function {name}\(\)"):
         flash(str(tmp_path / "port"), TASK, board_file=path)
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+def test_a_port_that_is_none(make: Callable[[Path], None], tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    make(port)
+    with pytest.raises(UserError, match=r"There is no board at .*port: that is no serial port\.$"):
+        flash(str(port), TASK)
