@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -320,6 +321,19 @@ def test_a_missing_lane_is_loud_or_fails(required: str, code: int, outcome: str)
     assert result.returncode == code
     assert outcome in result.stdout
     assert "MISSING: qemu-system-arm" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("test", "says"),
+    [
+        ("test_progress.py", r"= lanes =.*\nnone of these tests uses a lane\n"),
+        ("test_packaging.py::test_mip_installs_it", r"= lanes =.*\n.*\nserial +[01] +0 +[01]"),
+    ],
+)
+def test_few_tests_have_their_table_too(test: str, says: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{test}"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert re.search(says, result.stdout), result.stdout
 
 
 def test_requiring_what_nothing_is_called_fails() -> None:
