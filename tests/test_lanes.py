@@ -220,6 +220,28 @@ def test_bad_paths_and_programs(lane: Lane) -> None:
 
 
 @pytest.mark.parametrize("lane", ["microbit"], indirect=True)
+def test_a_micro_bits_file_system_is_compacted(lane: Lane) -> None:
+    """A file of 11 KB in 15 KB of flash, among small ones, all written anew again and again."""
+    program = (
+        b"def put(name, n, what):\n f = open(name, 'w')\n for i in range(n):\n  f.write(what)\n"
+        b" f.close()\n"
+        b"def whole(name, n, what):\n f = open(name)\n for i in range(n):\n"
+        b"  if f.read(len(what)) != what: return False\n return not f.read(1)\n"
+        b"import os\nfor turn in range(30):\n"
+        b" for i in range(15):\n  put('small%d' % (i // 3), 5, '%5d' % (turn * 15 + i) * 6)\n"
+        b" if turn: os.remove('large')\n put('large', 220, '%2d' % turn * 25)\n"
+        b" assert whole('large', 220, '%2d' % turn * 25), 'large'\n"
+        b" for i in range(2, 15, 3):\n"
+        b"  assert whole('small%d' % (i // 3), 5, '%5d' % (turn * 15 + i) * 6), i\n"
+        b"print('all there')\n"
+    )
+    lane.put({"main.py": program})
+    with lane.start("main.py") as process:
+        result = process.wait(60)
+    assert b"all there\r\n" in result.stdout
+
+
+@pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 def test_what_a_micro_bit_cannot_do(lane: Lane) -> None:
     with pytest.raises(UserError, match="no folders"):
         lane.put({"a/b.py": b""})
