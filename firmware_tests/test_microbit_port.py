@@ -142,9 +142,9 @@ def test_a_ledger_is_made_once_and_kept(desk: Desk) -> None:
     assert ledger[0] == ledger[1]
     assert ledger[0] is not None
     assert len(ledger[0]) > 24 * 4
-    # Another Task, and a stream between.
+    # A stream, and another Task.
     other = lba(10)
-    for next_ in (other, STA, other):
+    for next_ in (STA, other):
         again = desk.flash(next_, None)
         assert (again.identity, again.pseudonym) == ("kept", first.pseudonym)
         assert (again.cap, again.horizon) == (1 << 16, 24)
