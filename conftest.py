@@ -135,10 +135,26 @@ def missing(name: str, reason: str | None) -> None:
     pytest.skip(f"no {name}: {reason}")
 
 
+# The test that is set up or runs.
+CURRENT: list[pytest.Item] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    CURRENT[:] = [item]
+
+
 @pytest.fixture(scope="session")
 def need() -> Callable[[str, str | None], None]:
-    """need(name, reason) skips or fails the test unless reason is None."""
-    return missing
+    """need(name, reason) skips or fails the test unless reason is None; a lane is counted."""
+
+    def needed(name: str, reason: str | None) -> None:
+        properties = CURRENT[0].user_properties
+        if name in LANES and ("lane", name) not in properties:
+            properties.append(("lane", name))
+        missing(name, reason)
+
+    return needed
 
 
 @pytest.fixture
@@ -256,9 +272,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped, which fails where everything is required")
         for name in SKIPPED:
             terminalreporter.write_line(name)
-    if not TALLY:
+    if terminalreporter.config.option.collectonly:
         return
     terminalreporter.section("lanes")
+    if not TALLY:
+        terminalreporter.write_line("none of these tests uses a lane")
+        return
     outcomes = ("passed", "failed", "skipped")
     terminalreporter.write_line(f"{'':16}" + "".join(f"{name:>9}" for name in outcomes))
     for lane in (name for name in LANES if name in TALLY):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import serial
 
-from firmware_tests.microbit import RAN, STA, Terminal, make_task
+from firmware_tests.microbit import RAN, STA, Terminal, lba, make_task
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
-from tinyldp.flash.flat import SLOTS, STUB
+from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS, STUB
 from tinyldp.flash.provision import Flashed, flash
 from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.board import Board
@@ -46,6 +46,7 @@ class Desk:
         sample: int | None = 0,
         compiled: bool = False,
         new_identity: bool = False,
+        horizon: int | None = None,
     ) -> Flashed:
         path = None if sample is None else self.samples[sample]
         return flash(
@@ -55,6 +56,7 @@ class Desk:
             waiting=self.press_reset,
             compiled=compiled,
             new_identity=new_identity,
+            horizon=horizon,
         )
 
     def heard(self) -> bytes:
@@ -77,6 +79,10 @@ class Desk:
     def files(self) -> dict[str, int]:
         with Board(self.port, self.press_reset) as board:
             return FlatFiles(board).sizes()
+
+    def contents(self, *names: str) -> list[bytes | None]:
+        with Board(self.port, self.press_reset) as board:
+            return [FlatFiles(board).read(name) for name in names]
 
     def put(self, name: str, content: bytes) -> None:
         with Board(self.port, self.press_reset) as board:
@@ -114,8 +120,7 @@ def test_flashed_again_it_keeps_its_identity(desk: Desk) -> None:
     assert (same.copied, same.identity) == (0, "kept")
     assert desk.heard() == RAN.id + pseudonym
     desk.process.reset()
-    with Board(desk.port, desk.press_reset) as board:
-        slots = [FlatFiles(board).read(name) for name in SLOTS]
+    slots = desk.contents(*SLOTS)
     assert slots[0] == slots[1]
     assert slots[0] is not None
     assert slots[0][4:12] == pseudonym
@@ -123,6 +128,37 @@ def test_flashed_again_it_keeps_its_identity(desk: Desk) -> None:
     other = desk.flash(RAN, None, new_identity=True)
     assert (other.identity, other.copied) == ("new", 0)
     assert other.pseudonym != first.pseudonym
+
+
+def test_a_ledger_is_made_once_and_kept(desk: Desk) -> None:
+    task = lba()
+    first = desk.flash(STA)
+    assert (first.cap, desk.files().keys() & set(LEDGER_SLOTS)) == (None, set())
+    done = desk.flash(task, horizon=24)
+    assert (done.identity, done.pseudonym) == ("kept", first.pseudonym)
+    assert (done.cap, done.horizon) == (1 << 16, 24)
+    assert desk.heard() == task.id + bytes.fromhex(first.pseudonym)
+    ledger = desk.contents(*LEDGER_SLOTS)
+    assert ledger[0] == ledger[1]
+    assert ledger[0] is not None
+    assert len(ledger[0]) > 24 * 4
+    # A stream, and another Task.
+    other = lba(10)
+    for next_ in (STA, other):
+        again = desk.flash(next_, None)
+        assert (again.identity, again.pseudonym) == ("kept", first.pseudonym)
+        assert (again.cap, again.horizon) == (1 << 16, 24)
+        assert desk.contents(*LEDGER_SLOTS) == ledger
+    assert desk.heard() == other.id + bytes.fromhex(first.pseudonym)
+    before = desk.contents("steps", "main.py")
+    with pytest.raises(UserError, match=r"provisioned for 1 in any 24 steps"):
+        desk.flash(lba(25), None)
+    with pytest.raises(UserError, match=r"does not fit on a micro:bit: the data of its Task"):
+        desk.flash(lba(40), None, new_identity=True)
+    assert desk.contents("steps", "main.py") == before
+    # Who spent what is forgotten: the device finds no ledger that is whole.
+    assert desk.flash(task, None, new_identity=True).pseudonym != first.pseudonym
+    assert desk.contents(*LEDGER_SLOTS) == [b"void", b"void"]
 
 
 class Cut(BaseException):

@@ -6,7 +6,7 @@ import ast
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,14 @@ from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
-from tinyldp.flash.build import LEDGER_BOTH, ROUNDS, build_microbit, heap_of, ledger_buffers
+from tinyldp.flash.build import (
+    LEDGER_BOTH,
+    LEDGER_DATA,
+    ROUNDS,
+    build_microbit,
+    heap_of,
+    ledger_buffers,
+)
 from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
 from tinyldp.flash.identities import allowance_of
 from tinyldp.flash.microbit import flash_microbit, new_state
@@ -46,7 +53,7 @@ from tinyldp_protocol.messages import (
     WAITING,
     get_word,
 )
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import LBA, LBD, LBU, LPA, OLH, OUE, SCALE, Task
 
 MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 TASK = lba()
@@ -170,6 +177,27 @@ def test_what_does_not_fit_is_refused_with_the_sizes(changed: dict, what: str) -
         build_microbit(lba(**changed))
 
 
+@pytest.mark.parametrize(
+    ("named", "method", "spends"),
+    [("LBD", LBD, lambda w: 2 * w), ("LBA", LBA, lambda w: w), ("the\\nothers", LBU, lambda w: 1)],
+)
+def test_the_windows_that_the_readme_names_are_the_largest(
+    named: str, method: int, spends: Callable[[int], int]
+) -> None:
+    """With OLH, whose buffers are the largest."""
+    text = (PROGRAMS.parents[1] / "README.md").read_text()
+    found = re.search(rf"(\d+) under {named}", text)
+    assert found is not None
+
+    def data(w: int) -> int:
+        n = spends(w)
+        changed = {"spends": list(range(1, n + 1)), "thresholds": [9] * n, "method": method}
+        task = lba(w, mechanism=OLH, buckets=3, **changed)
+        return heap_of(ledger_buffers(task, allowance_of(task)))
+
+    assert data(int(found[1])) <= LEDGER_DATA < data(int(found[1]) + 1)
+
+
 def part(n: int) -> str:
     return (
         f"\n\ndef part{n}(x):\n    state[{n % 3}] = (state[{n % 3}] * 7 + x) // 8\n"
@@ -190,6 +218,34 @@ def test_the_largest_that_is_not_refused_answers(lane: Lane) -> None:
     assert min(free) >= LEAST_FREE
     with pytest.raises(UserError, match="the data of its Task"):
         build_microbit(lba(33))
+
+
+@MICROBIT
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"method": LBU, "mechanism": OUE, "spends": [3276], "symbols": 64}, id="LBU"),
+        pytest.param(
+            {
+                "method": LBD,
+                "mechanism": OLH,
+                "buckets": 3,
+                "spends": [819 * n for n in range(1, 41)],
+            },
+            id="LBD",
+        ),
+        pytest.param({"method": LPA, "spends": [1 << 16], "symbols": 1000}, id="LPA"),
+    ],
+)
+def test_other_methods_and_oracles_answer(lane: Lane, changed: dict) -> None:
+    task = lba(**changed, thresholds=[SCALE // 8192] * len(changed["spends"]), tick=400)
+    with flashed(lane, task, MEASURING) as host:
+        said = host.asks(query_of(task, 0))
+        text = bytes(host.text)
+    assert said[:3] == (0, 0, 0)
+    assert len(said[3]) == task.payload
+    free = [int(n) for n in re.findall(rb"free (\d+)\r\n", text)]
+    assert min(free) >= LEAST_FREE
 
 
 @MICROBIT

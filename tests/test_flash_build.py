@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, TASKS, jittersort, make_task
-from tests.collecting import rounds_task
+from firmware_tests.microbit import RAN, STA, TASKS, jittersort, lba, make_task
 from tinyldp.errors import UserError
 from tinyldp.flash.build import _KEPT, CLASSES, MAIN, build_microbit, task_data
 from tinyldp.flash.dissolve import dissolved
@@ -19,7 +18,7 @@ from tinyldp.flash.inline import inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module
-from tinyldp_protocol.task import LBA, Task
+from tinyldp_protocol.task import Task
 
 
 def text(nodes: list[ast.stmt]) -> str:
@@ -314,9 +313,9 @@ def steps(task: Task) -> str:
 
 
 class TestBuild:
-    def test_rounds_are_refused(self) -> None:
-        with pytest.raises(UserError, match=r"A micro:bit takes .*, not LBA"):
-            build_microbit(rounds_task(LBA))
+    def test_only_rounds_have_a_ledger(self) -> None:
+        assert "'ledger0'" in steps(lba())
+        assert "'ledger0'" not in steps(STA)
 
     def test_only_the_tasks_mechanism_goes_along(self) -> None:
         # Of StaSwitch: how late each value is.

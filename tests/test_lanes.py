@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tinyldp.errors import UserError
-from tinyldp.lanes import LANES, Lane, Process, Result, open_lane
+from tinyldp.lanes import LANES, Lane, Process, Result, open_lane, relay
 from tinyldp.lanes import packages as packages_module
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter, PipedProcess
@@ -219,6 +220,28 @@ def test_bad_paths_and_programs(lane: Lane) -> None:
 
 
 @pytest.mark.parametrize("lane", ["microbit"], indirect=True)
+def test_a_micro_bits_file_system_is_compacted(lane: Lane) -> None:
+    """A file of 11 KB in 15 KB of flash, among small ones, all written anew again and again."""
+    program = (
+        b"def put(name, n, what):\n f = open(name, 'w')\n for i in range(n):\n  f.write(what)\n"
+        b" f.close()\n"
+        b"def whole(name, n, what):\n f = open(name)\n for i in range(n):\n"
+        b"  if f.read(len(what)) != what: return False\n return not f.read(1)\n"
+        b"import os\nfor turn in range(30):\n"
+        b" for i in range(15):\n  put('small%d' % (i // 3), 5, '%5d' % (turn * 15 + i) * 6)\n"
+        b" if turn: os.remove('large')\n put('large', 220, '%2d' % turn * 25)\n"
+        b" assert whole('large', 220, '%2d' % turn * 25), 'large'\n"
+        b" for i in range(2, 15, 3):\n"
+        b"  assert whole('small%d' % (i // 3), 5, '%5d' % (turn * 15 + i) * 6), i\n"
+        b"print('all there')\n"
+    )
+    lane.put({"main.py": program})
+    with lane.start("main.py") as process:
+        result = process.wait(60)
+    assert b"all there\r\n" in result.stdout
+
+
+@pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 def test_what_a_micro_bit_cannot_do(lane: Lane) -> None:
     with pytest.raises(UserError, match="no folders"):
         lane.put({"a/b.py": b""})
@@ -322,9 +345,43 @@ def test_a_missing_lane_is_loud_or_fails(required: str, code: int, outcome: str)
     assert "MISSING: qemu-system-arm" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("test", "says"),
+    [
+        ("test_progress.py", r"= lanes =.*\nnone of these tests uses a lane\n"),
+        ("test_packaging.py::test_mip_installs_it", r"= lanes =.*\n.*\nserial +[01] +0 +[01]"),
+    ],
+)
+def test_few_tests_have_their_table_too(test: str, says: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{test}"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert re.search(says, result.stdout), result.stdout
+
+
 def test_requiring_what_nothing_is_called_fails() -> None:
     environment = {**os.environ, "TINYLDP_REQUIRE": "unix,micrbit"}
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/test_cable.py"]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 4
     assert "TINYLDP_REQUIRE names micrbit" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--help"], "FOLDER"), ([], "required: FOLDER"), (["file"], "file can't be made")],
+)
+def test_a_relays_command_line(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No board is started."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        relay.main(arguments)
+    assert ended.value.code == (0 if arguments == ["--help"] else 2)
+    assert says in "".join(capsys.readouterr())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -88,6 +88,8 @@ def test_targets_are_exact_and_rounded_down(tmp_path, epsilon):
         ("[study]", "study = 1\n[fleet]\n[links]\n[x]", "study|x"),
         ("window = 8", "window = 2", "window must lie in 3..1024"),
         ("window = 8", "window = 999999999999999", "smaller than 2"),
+        ("window = 8", "window = 1" + 26 * "0", "but is 10{23}…\\.$"),
+        ("window = 8", "window = 0x" + 5000 * "f", "but is thousands of digits long"),
         ('"ranswitch"', '"staswitch"', "window is not StaSwitch's to choose"),
         ('"ranswitch"', '"jitter"', "must be one of"),
         ("k = 3", "", r"\[privacy\] k is missing"),

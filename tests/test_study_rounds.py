@@ -111,6 +111,7 @@ def test_sources(tmp_path: Path, source: str) -> None:
         ("domain = 5", "", "domain is missing"),
         ('"recordings"', '"lnss"', "source must be .*the nearest known is lns"),
         ('"recordings"', "1", "source must be text"),
+        ("seed = 7", "seed = -1" + 26 * "0", "seed must be smaller than 2.30, but is -10{22}…"),
         ("seed = 7", "seed = -7", "seed must be 0 or more"),
         ("seed = 7", "seeds = 7", "seeds is unknown; the nearest known is seed"),
         ("[stream]", "[streams]", "streams. is unknown; the nearest known is stream"),

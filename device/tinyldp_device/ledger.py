@@ -6,8 +6,10 @@ both were fixed when it was provisioned, and every Task debits the same ledger.
 
 The host numbers its own steps by t. A t that is new is bound to the device's
 present step, one t to a step; what it costs, in both its phases, is charged to
-that step, whose value it is about, however late the second phase comes. t never
-goes back.
+that step, whose value it is about, however late the second phase comes. While the
+Task stays, t never goes back. Of another Task's t only the step it was bound to is
+kept: after Tasks A, B and A, a t of A's that was answered before is new, is bound to
+the step that is now, and is paid for once more. No window ever exceeds its budget.
 
 A spend is in both slots of the state before anything is drawn for it, and an
 answer before it is sent. After a reset the step goes on from the stored one, and
@@ -259,8 +261,10 @@ class Ledger:
 def provision(state, horizon, block=1, word=0):
     """Make the ledger of a new device, from which nothing was spent; word: as Ledger's.
 
-    horizon: steps, 1..1024; block: steps, at most the horizon.
+    horizon: steps, 1..1024; block: steps, at most the horizon. Raises ValueError else.
     """
+    if not 1 <= horizon <= 1024 or not 1 <= block <= horizon:
+        raise ValueError("a horizon is 1..1024 steps, a block at most the horizon")
     state.create(_empty(horizon, block, 0), word << 4)
 
 

@@ -44,3 +44,8 @@ def step_words(task):
 def pool_words(task):
     """Size of a pool, in words, that holds a step's."""
     return max(64, step_words(task))
+
+
+def small_pool_words(task):
+    """The same where memory is scarce: the start-up test's few, or a step's."""
+    return max(4, step_words(task))

@@ -7,10 +7,10 @@ little room for them while it is busy. So it leaves only `credits` frames unansw
 What got no answer within `patience` steps gets none any more.
 """
 
+from tinyldp_device.signals import SOFTWARE
 from tinyldp_protocol.framing import TAIL
 from tinyldp_protocol.messages import RUNNING, set_word
 
-_SOFTWARE = b"\x00\x01\x00"
 # Where, in a message laid out like its frame, the contents begin.
 HELLO_LOWEST = 38
 _STATUS_HEALTH = 9
@@ -37,7 +37,7 @@ class SmallSignals:
         self._word = word = b"\x44" + bytes(4)
         status = b"\x86\x03" + self._boot + b"\0" + word + word + word
         self._status = small_message(status, 0)
-        hello = b"\x88\x00\x01\x43" + _SOFTWARE + b"\x48" + task.id + b"\x48" + pseudonym
+        hello = b"\x88\x00\x01\x43" + SOFTWARE + b"\x48" + task.id + b"\x48" + pseudonym
         hello += b"\x48" + bytes(entropy.nonce) + bytes([entropy.quality])
         self._hello = small_message(hello + word, 0)
         self._hello_known = False

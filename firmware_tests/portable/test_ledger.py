@@ -296,6 +296,23 @@ def test_every_bit():
     assert answered(ledger, 1, 0, 0) == m.BUDGET
 
 
+def test_a_task_that_comes_back_pays_again():
+    slots = slots_of()
+    ledger = boot(slots, name=b"task A..")
+    assert answered(ledger, 5, 0, 1) == FRESH
+    assert answered(boot(slots, name=b"task A.."), 5, 0, 1) == STORED
+    ledger = boot(slots, name=b"task B..")
+    ledger.step()
+    assert answered(ledger, 3, 0, 0) == FRESH
+    # Of A's 5 nothing is known but its step: it is a new one, of another step, with 6 of 8 spent.
+    ledger = boot(slots, name=b"task A..")
+    assert answered(ledger, 5) == m.EARLY
+    ledger.step()
+    assert answered(ledger, 5, 0, 1) == m.BUDGET
+    assert answered(ledger, 4, 0, 0) == FRESH
+    assert ledger.now == 2
+
+
 def test_a_changed_task_debits_the_same_ledger():
     slots = slots_of()
     ledger = boot(slots)
@@ -434,3 +451,15 @@ def test_the_largest_numbers():
     ledger.step()
     assert answered(ledger, most, 0, 1) == m.BUDGET
     assert answered(ledger, most, 0, 0) == m.BUDGET
+
+
+def test_a_horizon_or_a_block_out_of_range_is_not_provisioned():
+    slots = (MemorySlot(), MemorySlot())
+    state = State(slots[0], slots[1])
+    for horizon, block in ((0, 1), (1025, 1), (-1, 1), (4, 0), (4, 5), (4, -1)):
+        assert "at most the horizon" in raised(ValueError, l.provision, state, horizon, block)
+        assert slots[0].written == 0
+    for horizon, block in ((1, 1), (1024, 1), (4, 4)):
+        l.provision(state, horizon, block)
+        Ledger(state, round_task(w=1, spends=[8]), 8, horizon)
+        assert l.word_at(state.load(), l.WAIT_AT) == 0

@@ -16,7 +16,7 @@ from tinyldp_device.boards.nrf51 import HardwareRng, open_serial
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.ledger import Ledger
-from tinyldp_device.mechanism import step_words
+from tinyldp_device.mechanism import small_pool_words
 from tinyldp_device.smallrounds import SmallRoundAgent
 from tinyldp_device.state import State
 
@@ -68,7 +68,7 @@ def play():
 
 task = None
 identity = RoundIdentity(State(FileSlot("state0"), FileSlot("state1")))
-entropy = Entropy(HardwareRng(), max(4, step_words(task)))
+entropy = Entropy(HardwareRng(), small_pool_words(task))
 state = State(FileSlot("ledger0"), FileSlot("ledger1"))
 ledger = Ledger(state, task, task.cap, task.horizon, entropy.word(), 1)
 port = Counted(open_serial())

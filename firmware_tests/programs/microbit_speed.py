@@ -6,7 +6,7 @@ from time import ticks_diff, ticks_ms
 
 from tinyldp_device.boards.nrf51 import HardwareRng, open_serial
 from tinyldp_device.entropy import Entropy
-from tinyldp_device.mechanism import step_words
+from tinyldp_device.mechanism import small_pool_words
 from tinyldp_device.small import SmallAgent
 
 
@@ -26,6 +26,6 @@ def play():
 
 
 task = None
-entropy = Entropy(HardwareRng(), max(4, step_words(task)))
+entropy = Entropy(HardwareRng(), small_pool_words(task))
 agent = SmallAgent(task, entropy, open_serial(), b"somebody")
 play()

@@ -108,8 +108,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def short(value: Any) -> str:
     """At most 25 characters of a value."""
-    # Not of an integer itself: Python prints none of more than 4,300 digits.
-    text = hex(value) if isinstance(value, int) and abs(value) >= 1 << 64 else str(value)
+    # Python prints no integer of more than 4,300 digits.
+    if isinstance(value, int) and value.bit_length() > 4096:
+        return "thousands of digits long"
+    text = str(value)
     return text if len(text) <= 24 else text[:24] + "…"
 
 

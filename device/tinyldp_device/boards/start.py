@@ -12,6 +12,7 @@ from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.state import State, StateError
+from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.messages import COUNTER_END
 from tinyldp_protocol.task import TaskError, read_file
 
@@ -42,23 +43,24 @@ class Clock:
 
 def start(board, task_path, sample):
     """Run until the segment ends; says in one line why it does not start."""
-    with open(task_path, "rb") as file:
-        task = read_file(file.read())
     try:
+        with open(task_path, "rb") as file:
+            task = read_file(file.read())
         identity = RoundIdentity(_state(board.slots()))
         entropy = Entropy(board.source(), pool_words(task))
         ledger = None
         if task.method is not None:
             ledger = _ledger(board, task, identity, entropy)
     except TaskError as error:
-        print("tinyldp: not started: %s" % error.args[0])
-        return
+        return _not_started(error.args[0])
     except StateError as error:
-        print("tinyldp: not started: the stored state is %s; see tinyldp flash." % error.args[0])
-        return
+        return _not_started("the stored state is %s; see tinyldp flash." % error.args[0])
+    except Malformed as error:
+        return _not_started("what is stored is damaged (%s); see tinyldp flash." % error.args[0])
     except EntropyError as error:
-        print("tinyldp: not started: the randomness is unfit (%s)." % error.args[0])
-        return
+        return _not_started("the randomness is unfit (%s)." % error.args[0])
+    except OSError as error:
+        return _not_started("the board's files can't be read or written (%s)." % error)
     line = board.open_line()
     try:
         link = SerialLink(line)
@@ -75,6 +77,10 @@ def start(board, task_path, sample):
         line.close()
 
 
+def _not_started(why):
+    print("tinyldp: not started: %s" % why)
+
+
 def _state(slots):
     first, second = slots
     return State(first, second)
@@ -84,5 +90,7 @@ def _ledger(board, task, identity, entropy):
     # Imported where it is used: a board holds what it runs.
     from tinyldp_device.ledger import Ledger
 
+    if not hasattr(board, "ledger_slots"):
+        raise TaskError("The board file has no ledger_slots(), where what is spent would be kept.")
     state = _state(board.ledger_slots())
     return Ledger(state, task, identity.cap, identity.horizon, entropy.word())

@@ -70,8 +70,10 @@ OWN_STEPS = (
     " gives them; a value is what the device read in one step."
 )
 ONE_LEDGER = (
-    "Every Task with rounds on this device is charged to the same ledger. Stream mechanisms, and"
-    " oracles that release at every step, are not: they do not compose with rounds."
+    "Every Task with rounds on this device is charged to the same ledger, which remembers the"
+    " numbers of the present one alone: what was asked under a Task before another came is, when"
+    " it comes back and asks again, about another step, and paid for again. Stream mechanisms, and"
+    " oracles that release at every step, are not charged: they do not compose with rounds."
 )
 ORDER_ONLY = (
     "What is hidden is the order, not the values: everyone sees exactly which values occurred,"

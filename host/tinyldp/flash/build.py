@@ -24,7 +24,7 @@ from tinyldp.flash.names import stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_device.ledger import RING_AT
-from tinyldp_device.mechanism import step_words
+from tinyldp_device.mechanism import small_pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT, REPORT_AT
 from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
@@ -195,7 +195,7 @@ def ledger_buffers(task: Task, allowance: Allowance) -> list[int]:
     ledger = RING_AT + 4 * allowance.horizon + 2 * task.payload
     sizes = [ledger, ledger + 8, ledger + 8, frame, frame]
     sizes += [4 * len(task.thresholds), 4 * len(task.spends or ()), 4 * len(task.bins or ())]
-    return [*sizes, 3 * max(4, step_words(task)), task.width]
+    return [*sizes, 3 * small_pool_words(task), task.width]
 
 
 def _roomy(lines: list[bytes]) -> bytes:
@@ -227,7 +227,7 @@ def task_buffers(task: Task) -> list[int]:
     """The bytes of each of these."""
     frame = HEAD + RELEASE_VALUES_AT + 1 + task.batch * task.width + TAIL
     sizes = [frame] * (task.outbox + 1) + [4 * task.outbox, 4 * len(task.bins or ())]
-    sizes += [3 * max(4, step_words(task))]
+    sizes += [3 * small_pool_words(task)]
     if task.window:
         sizes.append(task.window * task.width)
     if task.mechanism == STASWITCH:

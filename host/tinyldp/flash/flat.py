@@ -15,22 +15,19 @@ nothing until it is flashed again; its identity stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tinyldp.errors import UserError
 from tinyldp.flash.build import MAIN, build_microbit
 from tinyldp.flash.identities import Allowance, Identities
-from tinyldp.flash.stored import no_sample, refuse_foreign_main, stored_state
+from tinyldp.flash.stored import Order, Progress, no_sample, refuse_foreign_main, stored_state
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.flatfiles import FlatFiles
 from tinyldp_device.state import StateError
-from tinyldp_protocol.task import Task
 
 SLOTS = ("state0", "state1")
 LEDGER_SLOTS = ("ledger0", "ledger1")
 STUB = b"print('tinyldp: flash again')\n"
-Progress = Callable[[int, int, str], None]
 
 
 class Flat(NamedTuple):
@@ -43,16 +40,7 @@ class Flat(NamedTuple):
     allowance: Allowance | None
 
 
-def flash_flat(
-    board: Board,
-    task: Task,
-    sample: bytes | None,
-    new_identity: bool,
-    replace_main: bool,
-    cap: int | None,
-    horizon: int | None,
-    progress: Progress | None,
-) -> Flat:
+def flash_flat(board: Board, order: Order) -> Flat:
     """Flash the micro:bit at this raw REPL.
 
     Raises UserError; before anything was changed, if the Task or the board is unfit.
@@ -61,31 +49,30 @@ def flash_flat(
     sizes = files.sizes()
     main = files.read("main.py") or b""
     own = _is_own(main)
-    if not own and not replace_main:
+    if not own and not order.replace_main:
         refuse_foreign_main(main)
     # Even if its main.py is gone: it has an identity.
     used = (own and main != b"") or _has_state(files)
     if not used:
-        _refuse_strangers(files, sizes, sample is not None)
+        _refuse_strangers(files, sizes, order.sample is not None)
     identities = Identities(
         files,
         SLOTS,
         LEDGER_SLOTS,
-        task,
+        order.task,
         used=used,
-        new=new_identity,
-        cap=cap,
-        horizon=horizon,
+        new=order.new_identity,
+        cap=order.cap,
+        horizon=order.horizon,
     )
-    if sample is None:
-        sample = files.read("sample.py")
+    sample = files.read("sample.py") if order.sample is None else order.sample
     if sample is None:
         raise no_sample()
-    allowance = identities.allowance if task.method is not None else None
-    built = build_microbit(task, sample, allowance=allowance).files
+    allowance = identities.allowance if order.task.method is not None else None
+    built = build_microbit(order.task, sample, allowance=allowance).files
     # The identity comes first: where anything else of ours is, it must be there.
     pseudonym = identities.write()
-    copied = _replace(files, built, main, progress)
+    copied = _replace(files, built, main, order.progress)
     identity = "kept" if identities.identity == "kept" else "new"
     return Flat(built, copied, pseudonym, identity, identities.allowance)
 

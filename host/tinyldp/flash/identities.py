@@ -1,8 +1,9 @@
 """Who a board is, and what it may spend: made once, kept by every later flashing.
 
-A board's ledger begins with nothing spent only where nothing of ours ever ran. A
-new identity for a used board has no ledger that could vouch for the past: the
-device waits out a horizon before it answers.
+A board's ledger begins with nothing spent only where there never was one: where
+nothing of ours ever ran, or streams alone. Those are certified alone, do not compose
+with rounds and are charged to no ledger. A new identity for a used board has no ledger
+that could vouch for the past: the device waits out a horizon before it answers.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Identities:
             if used and not new:
                 raise no_identity(str(error.args[0])) from None
             self.identity = "new"
-        if self.identity == "kept" and len(self._payload) not in (12, 20):
+        if self.identity == "kept" and not _is_identity(self._payload):
             raise UserError("The stored state on the board is of another kind; see --new-identity.")
         wanted = _wanted(task, cap, horizon)
         self.allowance = wanted
@@ -127,6 +128,11 @@ class Identities:
         if not _has_ledger(state):
             word = int.from_bytes(os.urandom(3), "little")
             ledger.provision(state, self.allowance.horizon, word=word)
+
+
+def _is_identity(payload: bytes) -> bool:
+    """Whether it has the length of one, and its words are below 2^30."""
+    return len(payload) in (12, 20) and max(payload[11::4]) < 64
 
 
 def _has_ledger(state: State) -> bool:

@@ -9,14 +9,14 @@ from tinyldp_device.boards.nrf51 import HardwareRng, open_serial
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.ledger import Ledger
-from tinyldp_device.mechanism import step_words
+from tinyldp_device.mechanism import small_pool_words
 from tinyldp_device.smallrounds import SmallRoundAgent, run
 from tinyldp_device.state import State, StateError
 from tinyldp_protocol.messages import COUNTER_END
 
 task = None
 identity = RoundIdentity(State(FileSlot("state0"), FileSlot("state1")))
-entropy = Entropy(HardwareRng(), max(4, step_words(task)))
+entropy = Entropy(HardwareRng(), small_pool_words(task))
 if identity.cap != task.cap or identity.horizon != task.horizon:
     raise StateError("another allowance")
 state = State(FileSlot("ledger0"), FileSlot("ledger1"))

@@ -25,7 +25,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
 from tinyldp.flash.identities import Identities, ledger_data
-from tinyldp.flash.stored import no_sample, refuse_foreign_main
+from tinyldp.flash.stored import Order, Progress, no_sample, refuse_foreign_main
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
 from tinyldp_protocol.task import Task, write_file
@@ -78,8 +78,6 @@ def main():
 _BLOCK = 4096
 _SPARE = 4 * _BLOCK
 
-Progress = Callable[[int, int, str], None]
-
 
 @dataclass(frozen=True)
 class Flashed:
@@ -130,34 +128,26 @@ def flash(
     files in all, the next one. waiting: see Board.
     Raises UserError in every other case, with the old version still in use.
     """
-    content = None if sample is None else read_sample(sample)
+    order = Order(
+        task,
+        sample=None if sample is None else read_sample(sample),
+        new_identity=new_identity,
+        replace_main=replace_main,
+        cap=cap,
+        horizon=horizon,
+        progress=progress,
+    )
+    own = None if board_file is None else _read_board_file(board_file, task)
     with Board(port, waiting) as board:
         try:
-            if board.flat:
-                return _flash_microbit(
-                    board,
-                    task,
-                    content,
-                    board_file,
-                    compiled,
-                    new_identity,
-                    replace_main,
-                    cap,
-                    horizon,
-                    progress,
+            if not board.flat:
+                return _flash(board, order, own, compiled)
+            if own is not None or compiled:
+                option = "--mpy" if compiled else "--board"
+                raise UserError(
+                    f"What runs on a micro:bit is built for it: flash without {option}."
                 )
-            return _flash(
-                board,
-                task,
-                content,
-                board_file,
-                compiled,
-                new_identity,
-                replace_main,
-                cap,
-                horizon,
-                progress,
-            )
+            return _flash_microbit(board, order)
         except UserError:
             raise
         except BaseException:
@@ -171,22 +161,12 @@ def flash(
                 board.restart()
 
 
-def _flash(
-    board: Board,
-    task: Task,
-    content: bytes | None,
-    board_file: Path | None,
-    compiled: bool,
-    new_identity: bool,
-    replace_main: bool,
-    cap: int | None,
-    horizon: int | None,
-    progress: Progress | None,
-) -> Flashed:
-    name, board_source = _suited(board, board_file)
+def _flash(board: Board, order: Order, own: tuple[str, bytes] | None, compiled: bool) -> Flashed:
+    name, board_source = _suited(board, own)
     use = _in_use(board)
+    content = order.sample
     _refuse_shadows(board, content is not None)
-    _refuse_foreign_main(board, replace_main)
+    _refuse_foreign_main(board, order.replace_main)
     if content is None and use is not None:
         content = board.read(f"{ROOT}/{use[1]}/sample.py")
     if content is None and not any(
@@ -196,7 +176,7 @@ def _flash(
     modules = needed(name, board_source)
     if compiled:
         modules = _compile(board, modules)
-    files = {**modules, "task": write_file(task)}
+    files = {**modules, "task": write_file(order.task)}
     if content is not None:
         files["sample.py"] = content
     version = _version(files)
@@ -206,16 +186,16 @@ def _flash(
         board,
         SLOTS,
         LEDGER_SLOTS,
-        task,
+        order.task,
         used=use is not None,
-        new=new_identity,
-        cap=cap,
-        horizon=horizon,
+        new=order.new_identity,
+        cap=order.cap,
+        horizon=order.horizon,
     )
     allowance = identities.allowance
-    _refuse_too_large(board, task, allowance.horizon if allowance else 0)
+    _refuse_too_large(board, order.task, allowance.horizon if allowance else 0)
     _remove_versions(board, {version} | ({use[1]} if use else set()))
-    copied = _copy(board, folder, files, progress)
+    copied = _copy(board, folder, files, order.progress)
     pseudonym = identities.write()
     _use(board, use, version)
     _put_main(board)
@@ -225,7 +205,7 @@ def _flash(
         port=board.port,
         board=name,
         micropython=".".join(map(str, facts.version)),
-        task_id=task.id.hex(),
+        task_id=order.task.id.hex(),
         version=version,
         files=len(files),
         bytes=sum(map(len, files.values())),
@@ -238,28 +218,14 @@ def _flash(
     )
 
 
-def _flash_microbit(
-    board: Board,
-    task: Task,
-    sample: bytes | None,
-    board_file: Path | None,
-    compiled: bool,
-    new_identity: bool,
-    replace_main: bool,
-    cap: int | None,
-    horizon: int | None,
-    progress: Progress | None,
-) -> Flashed:
-    if board_file is not None or compiled:
-        option = "--mpy" if compiled else "--board"
-        raise UserError(f"What runs on a micro:bit is built for it: flash without {option}.")
-    done = flash_flat(board, task, sample, new_identity, replace_main, cap, horizon, progress)
+def _flash_microbit(board: Board, order: Order) -> Flashed:
+    done = flash_flat(board, order)
     allowance = done.allowance
     return Flashed(
         port=board.port,
         board="micro:bit",
         micropython=".".join(map(str, board.facts.version)),
-        task_id=task.id.hex(),
+        task_id=order.task.id.hex(),
         version=_version(done.files),
         files=len(done.files),
         bytes=sum(map(len, done.files.values())),
@@ -305,29 +271,49 @@ def _imports(path: str, source: bytes) -> Iterable[str]:
 
 def read_sample(path: Path) -> bytes:
     """The module with the user's sample(); UserError when it is not one."""
-    try:
-        content = path.read_bytes()
-        tree = ast.parse(content)
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from None
-    except (SyntaxError, ValueError):
-        raise UserError(f"{path} is no Python module.") from None
-    names = {
-        name
-        for node in tree.body
-        for name in (
-            [node.name]
-            if isinstance(node, ast.FunctionDef)
-            else [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-        )
-    }
-    if "sample" not in names:
+    content, tree = _read_module(path)
+    if "sample" not in _defined(tree):
         raise UserError(f"{path} defines no function sample().")
     return content
 
 
-def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
-    """The name of the board's file, and its source where it is the user's; or UserError."""
+def _read_module(path: Path) -> tuple[bytes, ast.Module]:
+    try:
+        content = path.read_bytes()
+        return content, ast.parse(content)
+    except OSError as error:
+        raise UserError(f"{path} can't be read: {error.strerror}.") from None
+    except (SyntaxError, ValueError):
+        raise UserError(f"{path} is no Python module.") from None
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Names that a module has, or may have."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+        else:
+            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names
+
+
+def _read_board_file(path: Path, task: Task) -> tuple[str, bytes]:
+    """Its name as a module, and its source; UserError when the Task needs more than it has."""
+    if not path.stem.isidentifier():
+        raise UserError(f"{path} has no name that a module can have.")
+    content, tree = _read_module(path)
+    defined = _defined(tree)
+    for name in ("source", "slots", "open_line", *(["ledger_slots"] if task.method else [])):
+        if name not in defined:
+            raise UserError(f"{path} defines no function {name}(), which this Task needs.")
+    return path.stem, content
+
+
+def _suited(board: Board, own: tuple[str, bytes] | None) -> tuple[str, bytes | None]:
+    """The name of the board's file, and its source where it is the user's own; or UserError."""
     facts = board.facts
     version = ".".join(map(str, facts.version))
     if facts.name != "micropython":
@@ -337,14 +323,8 @@ def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
             f"The board's MicroPython {version} is too old: "
             f"{'.'.join(map(str, OLDEST))} or newer is needed for a Task on files."
         )
-    if board_file is not None:
-        name = board_file.stem
-        if not name.isidentifier():
-            raise UserError(f"{board_file} has no name that a module can have.")
-        try:
-            return name, board_file.read_bytes()
-        except OSError as error:
-            raise UserError(f"{board_file} can't be read: {error.strerror}.") from None
+    if own is not None:
+        return own
     if facts.platform not in BOARDS:
         raise UserError(
             f"There is no board file for {facts.platform} yet; "

@@ -1,12 +1,29 @@
-"""What both ways of flashing share: the state on a board, and what they refuse in one voice."""
+"""What both ways of flashing share: what is wanted, the state on a board, and some refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from tinyldp.errors import UserError
 from tinyldp_device.state import State
+from tinyldp_protocol.task import Task
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What somebody wants on a board: see provision.flash; sample: the module's source."""
+
+    task: Task
+    sample: bytes | None
+    new_identity: bool
+    replace_main: bool
+    cap: int | None
+    horizon: int | None
+    progress: Progress | None
 
 
 class Files(Protocol):

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import os
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -94,8 +95,11 @@ class Board(Stoppable):
             raise UserError("Reaching a board needs the PyPI package mpremote.") from None
         self.port = port
         self._failure = TransportError
-        if not os.path.exists(port) and "://" not in port and os.name == "posix":
-            raise UserError(f"There is no board at {port}: no such port.")
+        if "://" not in port and os.name == "posix":
+            if not os.path.exists(port):
+                raise UserError(f"There is no board at {port}: no such port.")
+            if not stat.S_ISCHR(os.stat(port).st_mode):
+                raise UserError(f"There is no board at {port}: that is no serial port.")
         for left in reversed(range(_ATTEMPTS)):
             try:
                 self._transport = SerialTransport(port, timeout=_TIMEOUT)

@@ -10,6 +10,7 @@ boot.py alone), Ctrl-C interrupts a program, and a folder is its file system.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import select
@@ -295,14 +296,26 @@ def _make_interruptible(end: int) -> None:
         termios.tcsetattr(end, termios.TCSANOW, attributes)
 
 
-def main(folder: str) -> None:
-    """Keep a board with this folder until Ctrl-C."""
-    Path(folder).mkdir(exist_ok=True)
-    with RelayedBoard(Path(folder)) as board, contextlib.suppress(KeyboardInterrupt):
-        print(board.port, flush=True)
-        while True:
-            time.sleep(1)
+def main(arguments: list[str] | None = None) -> None:
+    """Keep a board with a folder until Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tinyldp.lanes.relay",
+        description="Play a board: print the port to open, until Ctrl-C.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="its files; made if missing")
+    folder = parser.parse_args(arguments).folder
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        parser.error(f"{folder} can't be made: {error.strerror}.")
+    try:
+        with RelayedBoard(folder) as board, contextlib.suppress(KeyboardInterrupt):
+            print(board.port, flush=True)
+            while True:
+                time.sleep(1)
+    except UserError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

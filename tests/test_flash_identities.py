@@ -1,0 +1,73 @@
+"""Who a board is, as flashing finds it, without a board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.collecting import rounds_task
+from tinyldp.errors import UserError
+from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.identities import Identities
+from tinyldp.flash.microbit import new_state
+from tinyldp.flash.provision import flash
+from tinyldp.flash.stored import stored_state
+from tinyldp_protocol.task import LBA
+
+TASK = rounds_task(LBA)
+
+
+class Files(dict[str, bytes]):
+    """A board's files, in memory."""
+
+    def read(self, path: str, /) -> bytes | None:
+        return self.get(path)
+
+    def put(self, path: str, content: bytes, /) -> None:
+        self[path] = content
+
+
+def identities(files: Files) -> Identities:
+    return Identities(files, SLOTS, LEDGER_SLOTS, TASK, used=True)
+
+
+def test_a_provisioned_board_is_kept() -> None:
+    assert identities(Files(new_state(b"somebody", TASK))).identity == "kept"
+
+
+@pytest.mark.parametrize("at", [8, 12, 16])
+def test_a_stored_word_that_is_too_large_is_refused(at: int) -> None:
+    """Boots, cap and horizon."""
+    files = Files(new_state(b"somebody", TASK))
+    state = stored_state(files, SLOTS)
+    payload = bytearray(state.load())
+    payload[at + 3] = 64
+    state.create(bytes(payload))
+    with pytest.raises(UserError, match=r"of another kind; see --new-identity"):
+        identities(files)
+
+
+@pytest.mark.parametrize("name", ["source", "slots", "open_line", "ledger_slots"])
+def test_a_board_file_that_lacks_something(name: str, tmp_path: Path) -> None:
+    """Nothing is asked of the board; what is imported counts, too."""
+    path = tmp_path / "mine.py"
+    text = (
+        "from tinyldp_device.boards.files import ledger_slots\n\n\ndef source(): ...\n"
+        "def slots(): ...\ndef open_line(): ...\n"
+    )
+    path.write_text(text)
+    with pytest.raises(UserError, match="There is no board at"):
+        flash(str(tmp_path / "port"), TASK, board_file=path)
+    path.write_text(text.replace(name, "another"))
+    with pytest.raises(UserError, match=rf"defines no function {name}\(\)"):
+        flash(str(tmp_path / "port"), TASK, board_file=path)
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+def test_a_port_that_is_none(make: Callable[[Path], None], tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    make(port)
+    with pytest.raises(UserError, match=r"There is no board at .*port: that is no serial port\.$"):
+        flash(str(port), TASK)
