@@ -50,7 +50,7 @@ def runs(method: str, source: str, domain: int, seeds: int = SEEDS) -> list[Roun
 def small(task: Task, seed: int, aggregated: bool, devices: int = 200) -> RoundSimulation:
     """A short run in which stream and noise both follow from the seed."""
     return simulate_rounds(
-        task, devices, 24, seed, source="sin", stream_seed=seed, aggregated=aggregated
+        task, devices, 16, seed, source="sin", stream_seed=seed, aggregated=aggregated
     )
 
 

@@ -22,6 +22,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.inline import LARGEST, inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import Fold, fold_locals, is_docstring
+from tinyldp.flash.trees import copied, walk
 from tinyldp.lanes.flatten import Module
 
 # Constructing one again starts the same one anew.
@@ -51,7 +52,7 @@ def dissolved(
     program = _Program(modules, classes)
     statements: list[ast.stmt] = []
     body = [
-        copy.deepcopy(node)
+        copied(node)
         for node in modules["program"].body
         if not isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
     ]
@@ -98,7 +99,7 @@ class _Program:
                         single.names = [alias]
                         self._definitions[alias.name] = single
                 elif path == "program" and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                    self._own += [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef)]
+                    self._own += [n for n in walk(node) if isinstance(n, ast.FunctionDef)]
                     self._define(node, path, classes)
                 elif path != "program" or isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     self._define(node, path, classes)
@@ -167,7 +168,7 @@ class _Program:
         assert isinstance(call.func, ast.Name)
         function, made = self._makers[call.func.id]
         names = [argument.arg for argument in function.args.args]
-        return Replace(dict(zip(names, call.args, strict=True))).visit(copy.deepcopy(made))
+        return Replace(dict(zip(names, call.args, strict=True))).visit(copied(made))
 
     def _define(self, node: ast.stmt, path: str, classes: frozenset[str]) -> None:
         if isinstance(node, ast.ClassDef) and node.name in classes:
@@ -211,7 +212,7 @@ class _Program:
         for name in self._built:
             for key, method in self._methods(name).items():
                 if not key.endswith("__init__"):
-                    node = copy.deepcopy(method)
+                    node = copied(method)
                     me = node.args.args.pop(0).arg
                     Replace({me: ast.Name(_MARK + name, ast.Load())}).visit(node)
                     node.name = f"{name}.{key}"
@@ -223,8 +224,8 @@ class _Program:
 
     def _expanded_function(self, node: ast.stmt) -> ast.stmt:
         """Constructions in functions can only be of what may be started anew."""
-        node = copy.deepcopy(node)
-        for part in ast.walk(node):
+        node = copied(node)
+        for part in walk(node):
             if isinstance(part, ast.FunctionDef):
                 part.body = [new for old in part.body for new in self.expanded(old)]
         return node
@@ -276,7 +277,7 @@ class _Program:
         node = self._methods(base).get(method)
         if node is None:
             return []
-        node = copy.deepcopy(node)
+        node = copied(node)
         me, *parameters = [argument.arg for argument in node.args.args]
         values = dict(zip(parameters[::-1], node.args.defaults[::-1], strict=False))
         values.update(zip(parameters, arguments, strict=False))
@@ -291,7 +292,7 @@ class _Program:
                 continue
             names[parameter] = f"{base}..{parameter}"
             target = ast.Name(names[parameter], ast.Store())
-            statements.append(ast.Assign([target], copy.deepcopy(value)))
+            statements.append(ast.Assign([target], copied(value)))
         Rename(names).visit(node)
         return statements + [new for old in node.body for new in self.expanded(old)]
 
@@ -348,12 +349,13 @@ def _known(node: ast.AST) -> bool:
 def _settle(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
     """Find out which name means which instance, and then which means a constant."""
     fixed: dict[str, ast.expr] = {}
+    present = [ast.dump(tree) for tree in [*statements, *functions.values()]]
     for known in (_instance, _known):
-        while True:
-            before = [ast.dump(tree) for tree in [*statements, *functions.values()]]
+        before = None
+        while before != present:
+            before = present
             _settle_once(statements, functions, fixed, known)
-            if before == [ast.dump(tree) for tree in [*statements, *functions.values()]]:
-                break
+            present = [ast.dump(tree) for tree in [*statements, *functions.values()]]
 
 
 def _settle_once(
@@ -368,7 +370,7 @@ def _settle_once(
     stores = Counter(
         node.id
         for tree in trees
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     )
     for node in trees:
@@ -392,7 +394,7 @@ def _settle_once(
         functions[name] = fold.visit(replace.visit(functions[name]))
     _fix_parameters([*statements, *functions.values()], functions, known)
     for node in functions.values():
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.FunctionDef):
                 fold_locals(part, known)
 
@@ -443,10 +445,10 @@ def _fix_parameters(
     for tree in trees:
         mentions.update(global_loads(tree))
         names: set[str] = set()
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.FunctionDef):
                 names |= stored(node) | {argument.arg for argument in node.args.args}
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 calls.setdefault(node.func.id, []).append(node)
                 local.setdefault(node.func.id, set()).update(names)
@@ -462,7 +464,7 @@ def _fix_parameters(
             # What a call leaves out is written out.
             lacking = len(arguments.args) - len(call.args)
             if lacking:
-                call.args += copy.deepcopy(arguments.defaults[-lacking:])
+                call.args += copied(arguments.defaults[-lacking:])
         arguments.defaults = []
         for i in reversed(range(len(function.args.args))):
             parameter = function.args.args[i].arg

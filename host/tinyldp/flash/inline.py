@@ -7,21 +7,19 @@ the C stack.
 from __future__ import annotations
 
 import ast
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import is_docstring
+from tinyldp.flash.trees import copied, size, walk
 
 # Nodes of a function that others are spliced into, with them: it has to be compiled at once.
 LARGEST = 300
 # Nodes of one that gives a value and may be spliced twice: of Entropy.word, whose callers
 # are deep in the stack already.
 _SMALL = 80
-
-_serial = itertools.count()
 
 
 def inline(
@@ -36,63 +34,82 @@ def inline(
     is there already. resident: functions that stay; what only one of these calls goes there,
     even if the start calls it, too. largest: as LARGEST.
     """
-    _part_names(statements, functions)
-    while any(_inlined(statements, functions, looped, largest) for looped in (False, True)):
+    serial = itertools.count()
+    _part_names(statements, functions, serial)
+    inliner = _Inliner(statements, functions, serial, largest)
+    while any(inliner.inlined(looped) for looped in (False, True)):
         pass
-    while resident and _inlined(statements, functions, False, largest, resident):
+    while resident and inliner.inlined(False, resident):
         pass
 
 
-def _inlined(
-    statements: list[ast.stmt],
-    functions: dict[str, ast.stmt],
-    looped: bool,
-    largest: int,
-    resident: set[str] | None = None,
-) -> bool:
-    """Whether there was another function to inline: it is gone then, from all the resident."""
-    trees = {name: node for name, node in functions.items() if not resident or name in resident}
-    counts = Counter(
-        name
-        for tree in [*trees.values(), *([] if resident else statements)]
-        for name in global_loads(tree)
-    )
-    at_top = {name for node in statements for name in global_loads(node)}
-    if resident:
-        at_top = set(global_loads(statements[-1]))
-    for name, node in sorted(trees.items(), key=lambda item: _size(item[1])):
-        if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
-            continue
-        sites = _Sites(name, node)
-        if sites.looped != looped or not sites.wanted(counts[name]):
-            continue
-        callers = [f for f in trees.values() if f is not node and name in global_loads(f)]
-        if not sites.short and any(_size(f) + _size(node) > largest for f in callers):
-            continue
-        for key, function in trees.items():
-            if key != name and isinstance(function, ast.FunctionDef):
-                sites.local = {argument.arg for argument in function.args.args}
-                sites.local |= {local for local in stored(function) if "." not in local}
-                function.body = sites.replaced(function.body)
-        left = [n for tree in trees.values() for n in global_loads(tree)]
-        if name not in left:
-            if resident:
-                resident.remove(name)
-            if name not in {
-                n for tree in [*statements, *functions.values()] for n in global_loads(tree)
-            }:
-                del functions[name]
-            return True
-    return False
+class _Inliner:
+    """Knows what each function loads and how large it is."""
+
+    def __init__(
+        self,
+        statements: list[ast.stmt],
+        functions: dict[str, ast.stmt],
+        serial: Iterator[int],
+        largest: int,
+    ) -> None:
+        self._functions = functions
+        self._serial = serial
+        self._largest = largest
+        self._top = Counter(name for node in statements for name in global_loads(node))
+        self._last = {name for node in statements[-1:] for name in global_loads(node)}
+        self._loads = {name: Counter(global_loads(node)) for name, node in functions.items()}
+        self._sizes = {name: size(node) for name, node in functions.items()}
+
+    def inlined(self, looped: bool, resident: set[str] | None = None) -> bool:
+        """Whether there was another function to inline: it is gone then, from all the resident."""
+        names = [name for name in self._functions if not resident or name in resident]
+        counts = Counter() if resident else self._top.copy()
+        for name in names:
+            counts.update(self._loads[name])
+        at_top = self._last if resident else self._top
+        for name in sorted(names, key=self._sizes.__getitem__):
+            node = self._functions[name]
+            if not isinstance(node, ast.FunctionDef) or not counts[name] or name in at_top:
+                continue
+            sites = _Sites(name, node, self._serial)
+            if sites.looped != looped or not sites.wanted(counts[name]):
+                continue
+            callers = [key for key in names if key != name and name in self._loads[key]]
+            room = self._largest - self._sizes[name]
+            if not sites.short and any(self._sizes[key] > room for key in callers):
+                continue
+            for key in callers:
+                self._replace(key, sites)
+            if not any(name in self._loads[key] for key in names):
+                if resident:
+                    resident.remove(name)
+                if name not in self._top and not any(name in n for n in self._loads.values()):
+                    del self._functions[name], self._loads[name], self._sizes[name]
+                return True
+        return False
+
+    def _replace(self, name: str, sites: _Sites) -> None:
+        """Write the body into this caller."""
+        function = self._functions[name]
+        if not isinstance(function, ast.FunctionDef):
+            return
+        sites.local = {argument.arg for argument in function.args.args}
+        sites.local |= {local for local in stored(function) if "." not in local}
+        function.body = sites.replaced(function.body)
+        self._loads[name] = Counter(global_loads(function))
+        self._sizes[name] = size(function)
 
 
-def _part_names(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> None:
+def _part_names(
+    statements: list[ast.stmt], functions: dict[str, ast.stmt], serial: Iterator[int]
+) -> None:
     """Rename local names that are global ones, too: a body may come to where they are local."""
     taken = set(functions).union(*map(stored, statements))
     for node in functions.values():
         if isinstance(node, ast.FunctionDef):
             own = {argument.arg for argument in node.args.args} | stored(node)
-            fresh = {name: f"{name}_{next(_serial)}" for name in sorted(own & taken)}
+            fresh = {name: f"{name}_{next(serial)}" for name in sorted(own & taken)}
             fresh = {name: new for name, new in fresh.items() if "." not in name}
             Rename(fresh).visit(node)
             for argument in node.args.args:
@@ -102,9 +119,10 @@ def _part_names(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> N
 class _Sites(ast.NodeTransformer):
     """The calls of one function."""
 
-    def __init__(self, name: str, function: ast.FunctionDef) -> None:
+    def __init__(self, name: str, function: ast.FunctionDef, serial: Iterator[int]) -> None:
         self._name = name
         self._function = function
+        self._serial = serial
         self._parameters = [argument.arg for argument in function.args.args]
         body = [n for n in function.body if not is_docstring(n)]
         self._body = body
@@ -117,7 +135,7 @@ class _Sites(ast.NodeTransformer):
         self.short = False
         # Names of the caller's that no function it calls changes: they need no second one.
         self.local: set[str] = set()
-        returns = [part for n in body for part in ast.walk(n) if isinstance(part, ast.Return)]
+        returns = [part for n in body for part in walk(n) if isinstance(part, ast.Return)]
         if len(body) == 1 and isinstance(body[0], ast.Return):
             self._value = body[0].value
             self.short = True
@@ -131,11 +149,11 @@ class _Sites(ast.NodeTransformer):
 
     def wanted(self, count: int) -> bool:
         if self._value is not None:
-            uses = Counter(n.id for n in ast.walk(self._value) if isinstance(n, ast.Name))
+            uses = Counter(n.id for n in walk(self._value) if isinstance(n, ast.Name))
             once = all(uses[parameter] <= 1 for parameter in self._parameters)
             return once and (count == 1 or len(ast.unparse(self._value)) < 24)
         raises = len(self._body) < 4 and isinstance((self._body or [None])[-1], ast.Raise)
-        twice = count == 2 and self._result is not None and _size(self._function) <= _SMALL
+        twice = count == 2 and self._result is not None and size(self._function) <= _SMALL
         return bool(self._body) and (count == 1 or raises or twice)
 
     def _is_call(self, node: ast.AST | None) -> bool:
@@ -166,7 +184,7 @@ class _Sites(ast.NodeTransformer):
         if self._value is None or not self._is_call(node):
             return node
         values = dict(zip(self._parameters, node.args, strict=True))
-        return Replace(values).visit(copy.deepcopy(self._value))
+        return Replace(values).visit(copied(self._value))
 
     def _spliced(self, site: ast.Expr | ast.Assign) -> list[ast.stmt]:
         call = site.value
@@ -180,14 +198,14 @@ class _Sites(ast.NodeTransformer):
         own = {n for n in stored(self._function) if "." not in n}
         constant = {n: v for n, v in constant.items() if n not in own}
         names = {*self._parameters, *own} - constant.keys()
-        fresh = {name: f"{name}_{next(_serial)}" for name in sorted(names)}
+        fresh = {name: f"{name}_{next(self._serial)}" for name in sorted(names)}
         result: list[ast.stmt] = [
             ast.Assign([ast.Name(fresh[parameter], ast.Store())], value)
             for parameter, value in given.items()
             if parameter in fresh
         ]
         put = Replace(constant)
-        body = [put.visit(Rename(fresh).visit(copy.deepcopy(node))) for node in self._body]
+        body = [put.visit(Rename(fresh).visit(copied(node))) for node in self._body]
         if self.looped:
             left = _Leave(site)
             body = [new for node in body for new in _listed(left.visit(node))]
@@ -197,7 +215,7 @@ class _Sites(ast.NodeTransformer):
         result += body
         if isinstance(site, ast.Assign):
             value: ast.expr = self._result or ast.Constant(None)
-            value = put.visit(Rename(fresh).visit(copy.deepcopy(value)))
+            value = put.visit(Rename(fresh).visit(copied(value)))
             result.append(ast.Assign(site.targets, value))
         return result
 
@@ -210,7 +228,7 @@ class _Leave(ast.NodeTransformer):
 
     def leave(self, value: ast.expr | None) -> list[ast.stmt]:
         if isinstance(self._site, ast.Assign):
-            targets = copy.deepcopy(self._site.targets)
+            targets = copied(self._site.targets)
             return [ast.Assign(targets, value or ast.Constant(None)), ast.Break()]
         if value is None or isinstance(value, ast.Constant):
             return [ast.Break()]
@@ -220,10 +238,6 @@ class _Leave(ast.NodeTransformer):
         return self.leave(node.value)
 
 
-def _size(node: ast.AST) -> int:
-    return sum(1 for _ in ast.walk(node))
-
-
 def _listed(node: ast.stmt | list[ast.stmt]) -> list[ast.stmt]:
     return node if isinstance(node, list) else [node]
 
@@ -231,6 +245,6 @@ def _listed(node: ast.stmt | list[ast.stmt]) -> list[ast.stmt]:
 def _in_loops(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """Everything inside the loops of these statements."""
     for node in body:
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, (ast.For, ast.While)):
-                yield from ast.walk(part)
+                yield from walk(part)

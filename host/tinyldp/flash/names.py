@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tinyldp.flash.specialise import targets
+from tinyldp.flash.trees import children, copied, walk
 
 
 def stored(node: ast.AST) -> set[str]:
     """The names that a statement stores into; a comprehension's are its own."""
     return {
         part.id
-        for statement in ast.walk(node)
+        for statement in walk(node)
+        if isinstance(statement, ast.stmt)
         for target in targets(statement)
-        for part in ast.walk(target)
+        for part in walk(target)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
     }
 
 
-def global_loads(node: ast.AST, local: frozenset[str] = frozenset()) -> Iterator[str]:
+def global_loads(node: ast.AST) -> list[str]:
     """The names of its surroundings that a statement loads, each time it does."""
+    found: list[str] = []
+    _global_loads(node, frozenset(), found)
+    return found
+
+
+def _global_loads(node: ast.AST, local: frozenset[str], found: list[str]) -> None:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Load) and node.id not in local:
+            found.append(node.id)
+        return
     if isinstance(node, ast.FunctionDef):
         local |= {argument.arg for argument in node.args.args}
         local |= {name for name in stored(node) if "." not in name}
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
-        yield node.id
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield from () if node.target.id in local else (node.target.id,)
-    for child in ast.iter_child_nodes(node):
-        yield from global_loads(child, local)
+    elif (
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.target, ast.Name)
+        and node.target.id not in local
+    ):
+        found.append(node.target.id)
+    for child in children(node):
+        _global_loads(child, local, found)
 
 
 class Rename(ast.NodeTransformer):
@@ -49,5 +62,5 @@ class Replace(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if isinstance(node.ctx, ast.Load) and node.id in self._values:
-            return copy.deepcopy(self._values[node.id])
+            return copied(self._values[node.id])
         return node

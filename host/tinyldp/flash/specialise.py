@@ -7,12 +7,12 @@ constant becomes that constant, branches that cannot be taken go away.
 from __future__ import annotations
 
 import ast
-import copy
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from tinyldp.flash.trees import copied, walk
 from tinyldp_protocol.task import FIELDS, Task
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -50,18 +50,19 @@ def specialise(
     modules = list(modules)
     numbers = {name: getattr(task, name) for name in FIELDS}
     numbers.update(width=task.width, payload=task.payload, id=task.id, **(more or {}))
-    while True:
-        before = [ast.dump(module) for module in modules]
+    before = None
+    present = [ast.dump(module) for module in modules]
+    while before != present:
+        before = present
         attributes = _constant_attributes(modules)
         functions = _constant_functions(modules)
         for module in modules:
             Fold(numbers, attributes, functions).visit(module)
-            for node in ast.walk(module):
+            for node in walk(module):
                 if isinstance(node, ast.FunctionDef):
                     fold_locals(node, _plain)
             ast.fix_missing_locations(module)
-        if before == [ast.dump(module) for module in modules]:
-            return
+        present = [ast.dump(module) for module in modules]
 
 
 def _literal(value: Any) -> ast.expr:
@@ -108,7 +109,7 @@ def _constant_attributes(modules: Iterable[ast.Module]) -> dict[str, ast.Constan
     stores: Counter[str] = Counter()
     values: dict[str, ast.Constant] = {}
     for module in modules:
-        for node in ast.walk(module):
+        for node in walk(module):
             for target in targets(node):
                 if isinstance(target, ast.Attribute):
                     stores[target.attr] += 1
@@ -141,7 +142,7 @@ def _is(node: ast.expr, n: int) -> bool:
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
-    return any(isinstance(n, (ast.Break, ast.Continue)) for node in body for n in ast.walk(node))
+    return any(isinstance(n, (ast.Break, ast.Continue)) for node in body for n in walk(node))
 
 
 class Fold(ast.NodeTransformer):
@@ -286,7 +287,7 @@ def fold_locals(function: ast.FunctionDef, known: Callable[[ast.AST], bool]) -> 
     """Write out local names that are stored once, and then a constant; cut dead statements."""
     stores: Counter[str] = Counter(arg.arg for arg in function.args.args)
     values: dict[str, ast.expr] = {}
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -308,7 +309,7 @@ class _FoldLocals(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if isinstance(node.ctx, ast.Load) and node.id in self._known:
-            return copy.deepcopy(self._known[node.id])
+            return copied(self._known[node.id])
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
