@@ -36,7 +36,7 @@ PER_SAMPLE = {
     "switch.py": ("step", "flush", "_release"),
     "jittersort.py": ("step", "flush"),
     "oracles.py": ("step", "flush"),
-    "hashing.py": ("multilinear",),
+    "hashing.py": ("multilinear", "halfsiphash"),
     "entropy.py": ("word", "refill", "_fill"),
     "outbox.py": ("add", "slot", "free"),
     "framing.py": ("frame",),

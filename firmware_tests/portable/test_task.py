@@ -7,6 +7,7 @@ from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.task import (
     FIELDS,
     GRR,
+    HEAVYTHRESH,
     JITTERSORT,
     LBA,
     LBU,
@@ -272,7 +273,7 @@ def test_each_bound():
         check_bound(name, others, least, least - 1)
         if most is not None:
             check_bound(name, others, most, most + 1)
-    for bad in (0, OLH + 1, -1):
+    for bad in (0, HEAVYTHRESH + 1, -1):
         assert "mechanism" in raised(TaskError, Task, numbers(mechanism=bad))
 
 
