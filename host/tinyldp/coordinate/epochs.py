@@ -34,17 +34,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.coordinate.coordinator import Ask
+from tinyldp.coordinate.coordinator import PUBLISHED, UNANSWERED, Ask
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import means_of
 from tinyldp.estimate.mean import Mean, mean
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, THRESH, Task
 
-# What became of an epoch; with all but the first the last estimate stands.
-PUBLISHED = "published"
+# What became of an epoch, besides PUBLISHED and UNANSWERED (nobody voted, or nobody answered
+# an update); with all but PUBLISHED the last estimate stands.
 HELD = "held"  # too few votes
 EXHAUSTED = "exhausted"  # an update was voted for, but devices have no estimates left
-UNANSWERED = "unanswered"  # nobody voted, or nobody answered an update
 EPOCH_OUTCOMES = (PUBLISHED, HELD, EXHAUSTED, UNANSWERED)
 
 VOTE, ESTIMATE = 0, 1
