@@ -9,8 +9,13 @@ class Identity:
 class RoundIdentity(Identity):
     cap: int | None
     horizon: int | None
+    allowance: int | None
 
-def allowance(cap: int, horizon: int) -> bytes: ...
+def allowances(cap: int | None, horizon: int | None, lifetime: int | None = None) -> bytes: ...
 def provision(
-    state: State, pseudonym: bytes, cap: int | None = None, horizon: int | None = None
+    state: State,
+    pseudonym: bytes,
+    cap: int | None = None,
+    horizon: int | None = None,
+    lifetime: int | None = None,
 ) -> None: ...

@@ -22,6 +22,7 @@ from tinyldp_device.entropy import Entropy, Urandom
 from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.ledger import Ledger
 from tinyldp_device.mechanism import pool_words
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol.task import read_file
@@ -38,7 +39,7 @@ def main(task_path, readings_path, folder, looks, kind, where):
     entropy = Entropy(Urandom(), pool_words(task))
     ledger = Ledger(state(folder, "ledger"), task, identity.cap, identity.horizon, entropy.word())
     link = open_link(kind, where, task, identity.pseudonym, entropy.nonce)
-    agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
+    agent = RoundAgent(task, entropy, link, identity.pseudonym, OracleRounds(task, entropy, ledger))
     readings = open(readings_path, "rb")
     reading = array("i", [0])
 

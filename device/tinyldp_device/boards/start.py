@@ -1,7 +1,7 @@
 """What a flashed board runs: its Task, identity, sample function and line, put together.
 
-The board module gives source(), slots(), open_line() and, for Tasks with a method,
-ledger_slots() (see boards/).
+The board module gives source(), slots(), open_line(), for Tasks with a method
+ledger_slots() and for Tasks with epochs lifetime_slots() (see boards/).
 """
 
 import time
@@ -47,9 +47,11 @@ def start(board, task_path, sample):
     try:
         identity = RoundIdentity(_state(board.slots()))
         entropy = Entropy(board.source(), pool_words(task))
-        ledger = None
+        rounds = None
         if task.method is not None:
-            ledger = _ledger(board, task, identity, entropy)
+            rounds = _oracle_rounds(board, task, identity, entropy)
+        elif task.epochs is not None:
+            rounds = _epochs(board, task, identity, entropy)
     except TaskError as error:
         print("tinyldp: not started: %s" % error.args[0])
         return
@@ -62,12 +64,12 @@ def start(board, task_path, sample):
     line = board.open_line()
     try:
         link = SerialLink(line)
-        if ledger is None:
+        if rounds is None:
             agent = Agent(task, entropy, link, identity.pseudonym)
         else:
             from tinyldp_device.rounds import RoundAgent
 
-            agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
+            agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
         if identity.ended:
             agent.health = COUNTER_END
         run(agent, task.tick, sample, Clock(line))  # type: ignore
@@ -80,9 +82,19 @@ def _state(slots):
     return State(first, second)
 
 
-def _ledger(board, task, identity, entropy):
-    # Imported where it is used: a board holds what it runs.
+# Imported where it is used: a board holds what it runs.
+def _oracle_rounds(board, task, identity, entropy):
     from tinyldp_device.ledger import Ledger
+    from tinyldp_device.oraclerounds import OracleRounds
 
     state = _state(board.ledger_slots())
-    return Ledger(state, task, identity.cap, identity.horizon, entropy.word())
+    ledger = Ledger(state, task, identity.cap, identity.horizon, entropy.word())
+    return OracleRounds(task, entropy, ledger)
+
+
+def _epochs(board, task, identity, entropy):
+    from tinyldp_device.epochs import Epochs
+    from tinyldp_device.lifetime import Lifetime
+
+    state = _state(board.lifetime_slots())
+    return Epochs(task, entropy, Lifetime(state, task, identity.allowance, entropy.word()))

@@ -15,7 +15,7 @@ from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.flash.stored import Files, no_identity, stored_state
 from tinyldp_device import ledger
-from tinyldp_device.identity import allowance, provision
+from tinyldp_device.identity import allowances, provision
 from tinyldp_device.ledger import RING_AT
 from tinyldp_device.state import State, StateError
 from tinyldp_protocol.messages import get_word
@@ -34,7 +34,7 @@ class Allowance:
     horizon: int
 
     def words(self) -> bytes:
-        return allowance(self.cap, self.horizon)
+        return allowances(self.cap, self.horizon)
 
     def __str__(self) -> str:
         return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {self.horizon} steps"
