@@ -1,9 +1,8 @@
 """Thresh and HeavyThresh for a whole fleet: every device's reports, bit for bit the device's.
 
 Devices take the words of tinyldp_device's thresh and heavythresh in the same order, and count
-votes and estimates as its lifetime does: before the draw, votes only when there is something to
-say, estimates at each update. Source: Joseph et al. 2018, algorithms Vote, Est, HeavyVote and
-HeavyEst.
+as its lifetime does: a vote when there is one to cast, an estimate at each update. Source:
+Joseph et al. 2018, algorithms Vote, Est, HeavyVote and HeavyEst.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Devices:
     """What both mechanisms share. n devices, each with words of its own.
 
     votes, estimates: (n,) how many each has used. Once in each epoch: vote(), then
-    estimate(). lost: (n,) devices whose epoch was lost in a reset, None for none.
+    estimate(), which all devices answer.
     """
 
     def __init__(self, task: Task, n: int, words: Words) -> None:
@@ -37,19 +36,18 @@ class Devices:
         self._levels = np.array(task.levels)
         self.votes = np.zeros(n, dtype=np.int32)
         self.estimates = np.zeros(n, dtype=np.int32)
-        self._known = np.zeros(n, dtype=np.bool_)
-        self._referred = np.zeros(n, dtype=np.bool_)
+        # Whether there was an update to compare with.
+        self._known = False
 
-    def _vote(self, t: int, moved: Array, lost: Array | None) -> Array:
+    def _vote(self, t: int, moved: Array) -> Array:
         """(n, width) reports of phase 0. moved: (n,) what is compared with the levels."""
         task = self._task
-        self._known = np.ones(len(moved), np.bool_) if lost is None else ~lost
         # The highest level that is exceeded, -1 for none.
         highest = np.searchsorted(self._levels, moved, side="left") - 1
         # A shift by one more than the last level: no t is divided by it.
         divisors = np.left_shift(1, len(self._levels) - 1 - highest)
-        yes = (highest >= 0) & (t % divisors == 0) & (t > 1)
-        yes &= self._known & self._referred & (self.votes < (task.votes or 0))
+        yes = (highest >= 0) & (t % divisors == 0)
+        yes &= (self.votes < (task.votes or 0)) & self._known
         self.votes += yes
         bits = self._respond(yes, task.thresholds[0])
         if asks_poll(task, t):
@@ -60,10 +58,9 @@ class Devices:
 
     def _said(self, update: bool) -> Array:
         """(n,) whether each device speaks of its data; counts it and takes the reference."""
-        said = (self.estimates < (self._task.estimates or 0)) & self._known & update
-        if update:
-            self.estimates += self.estimates < (self._task.estimates or 0)
-            self._referred = self._known.copy()
+        said = (self.estimates < (self._task.estimates or 0)) & update
+        self.estimates += said
+        self._known |= update
         return said
 
     def _respond(self, yes: Array, threshold: int) -> Array:
@@ -82,10 +79,10 @@ class ThreshDevices(Devices):
         self._sums = np.zeros(n, dtype=np.int64)
         self._reference = np.zeros(n, dtype=np.int64)
 
-    def vote(self, t: int, sums: Array, lost: Array | None = None) -> Array:
+    def vote(self, t: int, sums: Array) -> Array:
         """(n, 1) uint8 reports of phase 0; sums: (n,) of the epoch that t is bound to."""
         self._sums = np.asarray(sums, dtype=np.int64)
-        return self._vote(t, np.abs(self._sums - self._reference), lost)
+        return self._vote(t, np.abs(self._sums - self._reference))
 
     def estimate(self, update: bool) -> Array:
         """(n, 1) uint8 reports of phase 1."""
@@ -112,10 +109,10 @@ class HeavyDevices(Devices):
         self._counts = np.zeros((n, len(signs)), dtype=np.int32)
         self._reference = self._counts
 
-    def vote(self, t: int, counts: Array, lost: Array | None = None) -> Array:
+    def vote(self, t: int, counts: Array) -> Array:
         """(n, 3) uint8 reports of phase 0; counts: (n, m) of the epoch that t is bound to."""
         self._counts = np.asarray(counts, dtype=np.int32)
-        return self._vote(t, self._moved(), lost)
+        return self._vote(t, self._moved())
 
     def estimate(self, update: bool) -> Array:
         """(n, 3) uint8 reports of phase 1."""
