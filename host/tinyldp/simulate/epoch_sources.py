@@ -28,6 +28,10 @@ Array = npt.NDArray[Any]
 
 SOURCES_OF_EPOCHS = ("means", "heavy")
 
+# Devices whose items are drawn at a time; picks for each place up to which one by one is faster.
+_DEVICES = 2048
+_PICKS = 100
+
 
 def period(at: Sequence[int], t: int) -> int:
     """Which of the periods that begin at these epochs t lies in."""
@@ -115,6 +119,25 @@ class Heavy:
 
     def draw(self, t: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """(devices, support) counts of epoch t, and (support,) their shares in the fleet."""
-        counts = rng.multinomial(self._rounds, self.shares(t), size=self._devices)
-        counts = counts.astype(np.int32)
+        heavy = self._heavy[period(self._at, t)]
+        light = np.setdiff1d(np.arange(len(self.items)), heavy)
+        shares = self.shares(t)
+        counts = np.empty((self._devices, len(self.items)), dtype=np.int32)
+        for start in range(0, self._devices, _DEVICES):
+            part = counts[start : start + _DEVICES]
+            chances = [*shares[heavy], max(0.0, 1 - shares[heavy].sum())]
+            drawn = rng.multinomial(self._rounds, chances, size=len(part))
+            part[:, heavy] = drawn[:, :-1]
+            if len(light):
+                part[:, light] = _evenly(drawn[:, -1], len(light), rng)
         return counts, counts.sum(axis=0, dtype=np.int64) / (self._rounds * self._devices)
+
+
+def _evenly(totals: Array, places: int, rng: np.random.Generator) -> Array:
+    """(n, places) numbers, row i a multinomial of totals[i] with equal chances."""
+    if totals.sum() > _PICKS * len(totals) * places:
+        return rng.multinomial(totals, np.full(places, 1 / places))
+    # Of few, faster one by one.
+    picks = rng.integers(0, places, totals.sum(), dtype=np.uint16)
+    rows = np.repeat(np.arange(len(totals)) * places, totals)
+    return np.bincount(rows + picks, minlength=len(totals) * places).reshape(-1, places)
