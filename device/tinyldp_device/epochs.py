@@ -38,6 +38,8 @@ class Epochs:
                 return EARLY
             lifetime.bind(t)
             self._thresh.take(lifetime.data, lifetime.bound_at)
+        for i in range(len(self._report)):
+            self._report[i] = 0
         if phase:
             self._estimate(entry)
         else:
