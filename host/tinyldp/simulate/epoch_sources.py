@@ -2,9 +2,8 @@
 
 means   At each step a device's symbol is binomial: of symbols - 1 trials, each with the mean
         of its group. So its sum over an epoch is binomial, too, of rounds * (symbols - 1). From
-        epoch at[i] on the mean of those who change is means[i]; with `groups` only the first
-        of these shares of the devices changes at at[1], the first two at at[2] ..., each
-        group once it began, and the others keep means[0].
+        epoch at[i] on (i = 0, 1, ...) the mean of all devices is means[i]; with `groups`, only
+        of the i-th share of the devices (i = 1, 2, ...): all others keep what they had.
 heavy   At each step a device's item is one of `support` items of the dictionary, the same for
         all epochs: from epoch at[i] on another `heavy` of them, of `weight` each, and all
         the others of what is left, in equal parts.
@@ -15,57 +14,51 @@ Nothing else about devices differs. Only the epochs' sums and counts are drawn.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.epoch_study import EpochStream
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
-
-SOURCES_OF_EPOCHS = ("means", "heavy")
 
 # Devices whose items are drawn at a time; picks for each place up to which one by one is faster.
 _DEVICES = 2048
 _PICKS = 100
 
 
-def period(at: Sequence[int], t: int) -> int:
-    """Which of the periods that begin at these epochs t lies in."""
-    return bisect_right(at, t) - 1
+def default_stream(task: Task) -> EpochStream:
+    """Where a study names none: one change, half-way."""
+    assert task.epochs is not None
+    at = (1, task.epochs // 2 + 1)
+    if task.items is None:
+        return EpochStream("means", at, means=(0.2, 0.7))
+    support = min(64, task.items, task.symbols)
+    return EpochStream("heavy", at, heavy=min(5, support // 2 or 1), weight=0.15, support=support)
 
 
 class Means:
-    """Sums for Thresh.
+    """Sums for Thresh."""
 
-    means, at: as above, at[0] = 1, ascending. groups: shares of the devices, or () for one
-    of all. Raises UserError when there are not as many groups as changes at most.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        devices: int,
-        means: Sequence[float],
-        at: Sequence[int],
-        groups: Sequence[float] = (),
-    ) -> None:
+    def __init__(self, task: Task, devices: int, stream: EpochStream) -> None:
         assert task.rounds is not None
         self._most = task.rounds * (task.symbols - 1)
         self._devices = devices
-        self._means = means
-        self._at = at
-        self._ends = [round(devices * end) for end in np.cumsum(groups)]
+        self._stream = stream
+        self._ends = [round(devices * end) for end in np.cumsum((0, *stream.groups))]
 
     def chances(self, t: int) -> Array:
         """(devices,) the mean of each device's symbols, of 0..1, in epoch t."""
-        now = period(self._at, t)
-        chances = np.full(self._devices, self._means[0] if self._ends else self._means[now])
-        if self._ends and now:
-            chances[: self._ends[min(now, len(self._ends)) - 1]] = self._means[now]
+        means = self._stream.means
+        now = bisect_right(self._stream.at, t)
+        if not self._stream.groups:
+            return np.full(self._devices, means[now - 1])
+        chances = np.full(self._devices, means[0])
+        for i in range(1, now):
+            chances[self._ends[i - 1] : self._ends[i]] = means[i]
         return chances
 
     def draw(self, t: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -78,48 +71,45 @@ class Heavy:
     """Counts of items for HeavyThresh. items: (support,) ascending, those that occur."""
 
     def __init__(
-        self,
-        task: Task,
-        devices: int,
-        heavy: int,
-        weight: float,
-        support: int,
-        at: Sequence[int],
-        rng: np.random.Generator,
+        self, task: Task, devices: int, stream: EpochStream, rng: np.random.Generator
     ) -> None:
+        assert task.rounds is not None
         assert task.items is not None
+        heavy, support = stream.heavy, stream.support
         if support > task.items:
             raise UserError(
                 f"[stream] support must be {task.items} or less, the items of a device's table, "
                 f"but is {support}: which of more it keeps depends on their order."
             )
-        if heavy * min(len(at), 2) > support:
-            raise UserError(f"[stream] support is too small for {heavy} other items each time.")
-        self._rounds = task.rounds or 0
+        self._rounds = task.rounds
         self._devices = devices
-        self._at = at
+        self._stream = stream
         self.items = np.sort(rng.choice(task.symbols, support, replace=False))
         order = rng.permutation(support)
-        self._heavy = [np.take(order, range(i * heavy, (i + 1) * heavy), mode="wrap")
-                       for i in range(len(at))]  # fmt: skip
-        self._weight = weight
+        self._heavy = [
+            np.take(order, range(i * heavy, (i + 1) * heavy), mode="wrap")
+            for i in range(len(stream.at))
+        ]
+
+    def _now(self, t: int) -> Array:
+        return self._heavy[bisect_right(self._stream.at, t) - 1]
 
     def heavy(self, t: int) -> Array:
         """The items that are heavy in epoch t, ascending."""
-        return np.sort(self.items[self._heavy[period(self._at, t)]])
+        return np.sort(self.items[self._now(t)])
 
     def shares(self, t: int) -> Array:
         """(support,) of the items in epoch t."""
-        heavy = self._heavy[period(self._at, t)]
+        heavy = self._now(t)
         rest = len(self.items) - len(heavy)
-        left = 1 - len(heavy) * self._weight
+        left = 1 - len(heavy) * self._stream.weight
         shares = np.full(len(self.items), left / rest if rest else 0.0)
-        shares[heavy] = self._weight if rest else 1 / len(heavy)
+        shares[heavy] = self._stream.weight if rest else 1 / len(heavy)
         return shares
 
     def draw(self, t: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """(devices, support) counts of epoch t, and (support,) their shares in the fleet."""
-        heavy = self._heavy[period(self._at, t)]
+        heavy = self._now(t)
         light = np.setdiff1d(np.arange(len(self.items)), heavy)
         shares = self.shares(t)
         counts = np.empty((self._devices, len(self.items)), dtype=np.int32)

@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.coordinate.epochs import EpochCoordinator
+from tinyldp.epoch_study import EpochStream
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.phi import signs
 from tinyldp.simulate.epoch_devices import HeavyDevices, ThreshDevices
-from tinyldp.simulate.epoch_sources import Heavy, Means
+from tinyldp.simulate.epoch_sources import Heavy, Means, default_stream
 from tinyldp.simulate.simulation import EpochSimulation
 from tinyldp.simulate.words import DrawnWords
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import THRESH, Task
 
 Array = npt.NDArray[Any]
 Told = Callable[[int, int], None]
@@ -33,30 +34,35 @@ _MOST = 1 << 28
 
 def simulate_epochs(
     task: Task,
-    source: Callable[[np.random.Generator], Means | Heavy],
     devices: int,
     seed: int,
     progress: Told | None = None,
+    *,
+    stream: EpochStream | None = None,
+    stream_seed: int = 0,
     epochs: int | None = None,
 ) -> EpochSimulation:
     """Run the Task's first `epochs` epochs, all if None, on what `devices` devices measure.
 
-    source: makes their data with the generator it is given. Of HeavyThresh, every update's
-    dictionary is scanned for heavy hitters.
+    stream: what that is, one change half-way if None (epoch_sources). seed: of all randomizers;
+    stream_seed: of what is measured. Of HeavyThresh, every update's dictionary is scanned for
+    heavy hitters. Raises UserError for what is too much.
     """
     started = time.perf_counter()
     assert task.epochs is not None
     assert task.rounds is not None
     epochs = task.epochs if epochs is None else min(epochs, task.epochs)
-    data_seed, word_seed = np.random.SeedSequence(seed).spawn(2)
-    rng = np.random.Generator(np.random.PCG64DXSM(data_seed))
-    data = source(rng)
-    words = DrawnWords(devices, word_seed)
-    items = None if isinstance(data, Means) else data.items
-    _few(devices * (1 if items is None else len(items)))
-    if items is None:
+    stream = stream or default_stream(task)
+    _few(devices * max(1, stream.support))
+    rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(stream_seed)))
+    words = DrawnWords(devices, np.random.SeedSequence(seed))
+    items = None
+    if task.mechanism == THRESH:
+        data = Means(task, devices, stream)
         fleet = ThreshDevices(task, devices, words)
     else:
+        data = Heavy(task, devices, stream, rng)
+        items = data.items
         fleet = HeavyDevices(task, signs(task, items), devices, words)
     coordinator = EpochCoordinator(task, devices)
     decisions, truth, published, lives, found = [], [], [], [], []
