@@ -90,10 +90,11 @@ def _answer(threshold: int, truth: Fraction | int) -> dict[int, Fraction]:
 
 def signed_sums(key: bytes, counts: Mapping[int, int], w: int) -> Data:
     """HeavyThresh's data of an epoch in which these items were counted."""
-    return tuple(
-        sum(n if halfsiphash(key, block(j, item)) >> j % 32 & 1 else -n for item, n in counts.items())
-        for j in range(w)
-    )
+
+    def sign(j: int, item: int) -> int:
+        return 1 if halfsiphash(key, block(j, item)) >> j % 32 & 1 else -1
+
+    return tuple(sum(n * sign(j, item) for item, n in counts.items()) for j in range(w))
 
 
 def block(j: int, item: int) -> bytes:
