@@ -215,7 +215,7 @@ def test_a_wrong_key_finds_nothing() -> None:
 
 
 def test_no_reports_have_no_frequencies() -> None:
-    task = heavy_task(1000, 4, 2, 2)
+    task = heavy_task(1000, 4, 2, 2, dictionary=3000)
     with pytest.raises(UserError):
         FrequencyOracle(task, np.zeros(1024), 0)
     with pytest.raises(ValueError, match="coordinate"):
