@@ -16,6 +16,8 @@ from scipy.stats import binom, norm
 
 from tests.epochs_tasks import epoch_task, heavy_task, lie, thresh_task, tuned_losses
 from tests.simulating import FALSE_ALARM
+from tinyldp.certify import certify
+from tinyldp.certify.bounds import float_up
 from tinyldp.coordinate import HELD, PUBLISHED
 from tinyldp.epoch_study import EpochStream
 from tinyldp.errors import UserError
@@ -273,8 +275,7 @@ def test_json(small: dict[str, EpochSimulation], name: str) -> None:
     assert 0 <= found["mean_error"] <= found["max_error"]
     assert found["mean_error"] == pytest.approx(np.abs(run.published - run.truth).mean())
     assert (found["votes_left"], found["estimates_left"]) == tuple(run.lives[-1])
-    assert run.task.epsilon is not None
-    assert found["certified_epsilon"] == run.task.epsilon / 65536
+    assert found["certified_epsilon"] == float_up(certify(run.task).epsilon)
     assert found["devices"] == 500
     if name == "thresh":
         assert [poll["t"] for poll in found["polls"]] == [4, 8]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.certify.bounds import float_up
+from tinyldp.certify.epochs import lifetime_loss
 from tinyldp.coordinate import Decision
 from tinyldp.coordinate.epochs import EpochDecision
 from tinyldp.estimate.heavy import Frequencies
@@ -220,8 +222,7 @@ class EpochSimulation(Simulation):
     @property
     def certified_epsilon(self) -> float:
         """What the Task's whole life costs a device, whatever it says (see certify)."""
-        assert self.task.epsilon is not None
-        return self.task.epsilon / EPSILON_UNIT
+        return float_up(lifetime_loss(self.task))
 
     def to_json(self) -> dict[str, Any]:
         result = {
