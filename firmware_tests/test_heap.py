@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 SAMPLES = 100_000
 
 
-def run_locked(lane: Lane, *args: int, program: str = "locked.py") -> Result:
+def run_locked(lane: Lane, *args: int | str, program: str = "locked.py") -> Result:
     lane.install()
     for path in (HERE / "programs" / program, HERE / "portable" / "helpers.py"):
         lane.put({path.name: path.read_bytes()})
