@@ -393,7 +393,7 @@ def load_task(path: str | Path) -> Task:
 
 
 def refuse_rounds(task: Task, what: str) -> None:
-    """Raise UserError for a Task of rounds or epochs, which `what` (begins a sentence) can't take."""
+    """Raise UserError for a Task of rounds or epochs; `what` begins a sentence: who refuses."""
     if task.method is not None or task.mechanism in EPOCHS:
         title = TITLES[task.mechanism] if task.method is None else METHOD_TITLES[task.method]
         raise UserError(
