@@ -51,8 +51,8 @@ def make_epochs(task, entropy, folder, identity):
 def main(task_path, readings_path, folder, looks, kind, where):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
-    kind = RoundIdentity if task.epochs is None else LifeIdentity
-    identity = kind(state(folder, "state"))
+    stored = state(folder, "state")
+    identity = RoundIdentity(stored) if task.epochs is None else LifeIdentity(stored)
     entropy = Entropy(Urandom(), pool_words(task))
     made = make_ledger if task.epochs is None else make_epochs
     rounds = made(task, entropy, folder, identity)
