@@ -18,6 +18,7 @@ from tinyldp.errors import UserError
 from tinyldp_device import ledger
 from tinyldp_device.entropy import Entropy, Urandom
 from tinyldp_device.ledger import BLOCK_AT, FRESH, RING_AT, STORED, Ledger
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol import messages as m
@@ -166,9 +167,8 @@ class Siege:
         state = State(*self.slots)
         self.line = _Line()
         entropy = Entropy(Urandom(), 400)
-        self.agent = RoundAgent(
-            task, entropy, self.line, PSEUDONYM, Ledger(state, task, EPSILON, W)
-        )
+        rounds = OracleRounds(task, entropy, Ledger(state, task, EPSILON, W))
+        self.agent = RoundAgent(task, entropy, self.line, PSEUDONYM, rounds)
         self.nonce = bytes(entropy.nonce[:4])
 
     def tick(self) -> None:

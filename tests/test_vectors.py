@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.oracle import decoder, encoder, vectors
-from tests.oracle.vectors import GROUPS, MESSAGES, TASK, unhex
+from tests.oracle.vectors import GROUPS, MESSAGES, SIGNS, TASK, unhex
 from tinyldp.collect.decoding import Rejected, decode
 from tinyldp.collect.deframing import Deframer
 from tinyldp_protocol import cbor, framing, hashing, messages, task
@@ -208,6 +208,43 @@ def test_groups_spread_over_the_circle(seed):
     assert sum((count - 1000) ** 2 for count in counts) / 1000 < 57
 
 
+# --- signs -----------------------------------------------------------------------------------
+
+# Of the reference implementation of SipHash: key 0, 1, .. 7; messages 0, 1, .. of 0 bytes and more.
+HALFSIPHASH = """a9359f5b 27475ab8 fa62a603 8afee704 2a6e4689 c5fab669 5863fc23 8bcf63c5 d0b8848f
+f806e779 94b07934 08083050 57f0872f 77e663ff d6fff87c 74fe2b97 d9b5ac84"""
+
+
+def test_published_hashes():
+    for size, published in enumerate(HALFSIPHASH.split()):
+        found = decoder.halfsiphash(bytes(range(8)), bytes(range(size)))
+        assert found.to_bytes(4, "little").hex() == published
+    assert SIGNS["valid"][0]["hash"] == HALFSIPHASH.split()[8]
+
+
+def hashed(key: bytes, block: int, item: int) -> str:
+    out = [0, 0]
+    hashing.halfsiphash(key, block, item, out)
+    return (out[0] | out[1] << 16).to_bytes(4, "little").hex()
+
+
+@pytest.mark.parametrize("vector", SIGNS["valid"], ids=vectors.name)
+def test_signs(vector):
+    key, block, item = bytes.fromhex(vector["task"]), vector["block"], vector["item"]
+    message = block.to_bytes(4, "little") + item.to_bytes(4, "little")
+    assert decoder.halfsiphash(key, message).to_bytes(4, "little").hex() == vector["hash"]
+    assert hashed(key, block, item) == vector["hash"]
+
+
+def test_signs_of_any_item():
+    random = Random(23)
+    for _ in range(5_000):
+        key, block, item = random.randbytes(8), random.randrange(1 << 30), random.randrange(1 << 30)
+        message = block.to_bytes(4, "little") + item.to_bytes(4, "little")
+        expected = decoder.halfsiphash(key, message).to_bytes(4, "little").hex()
+        assert hashed(key, block, item) == expected
+
+
 # --- frames ----------------------------------------------------------------------------------
 
 
@@ -271,8 +308,8 @@ def wrapped(vector: dict[str, Any]) -> bytes:
 
 def names_it(sentence: str, field: str) -> bool:
     """Whether the sentence of a TaskError (or a bare reason) speaks of this field."""
-    words = {"bins": "bin edge", "thresholds": "threshold", "spends": "spend"}
-    return words.get(field, field).lower() in sentence.lower()
+    words = {name: name[:-1] for name in ("thresholds", "spends", "levels")} | {"bins": "bin edge"}
+    return any(word.lower() in sentence.lower() for word in (field, words.get(field, field)))
 
 
 @pytest.mark.parametrize("vector", TASK["valid"], ids=vectors.name)
@@ -321,14 +358,16 @@ def test_refused_task_file(vector):
 
 # The least of everything, by the vector's name; and what this mechanism bounds more narrowly.
 LOWEST = {
-    "all lowest": {},
-    "JitterSort, all lowest": {"window": (3, 1023)},
-    "GRR, all lowest": {},
+    "all lowest": {"symbols": (2, 65536)},
+    "JitterSort, all lowest": {"window": (3, 1023), "symbols": (2, 65536)},
+    "GRR, all lowest": {"symbols": (2, 65536)},
     "OUE, all lowest": {"symbols": (2, 1880)},
     "OLH, all lowest": {"symbols": (2, 32749)},
-    "rounds over GRR, all lowest": {},
+    "rounds over GRR, all lowest": {"symbols": (2, 65536)},
     "rounds over OUE, all lowest": {"symbols": (2, 1848)},
     "rounds over OLH, all lowest": {"symbols": (2, 32749)},
+    "Thresh, all lowest": {"symbols": (2, 65536)},
+    "HeavyThresh, all lowest": {},
 }
 
 
@@ -345,5 +384,6 @@ def test_bounds_of_a_task_that_no_wire_carried(spec, lowest):
         with pytest.raises(task.TaskError) as error:
             task.Task({**fields, name: wrong})
         # A method alone makes no rounds of an oracle.
-        lone = name == "method" and name not in fields and fields["mechanism"] > task.JITTERSORT
+        oracle = task.JITTERSORT < fields["mechanism"] < task.THRESH
+        lone = name == "method" and name not in fields and oracle
         assert names_it(str(error.value), "spends" if lone else name)

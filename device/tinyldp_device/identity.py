@@ -3,7 +3,9 @@
 The payload: the pseudonym (8 random bytes, drawn when the device is
 provisioned) and the number of boots (4 bytes, little-endian). With a ledger
 then follow the cap, in 2^-16 of one epsilon, and the horizon, in steps (4 bytes
-each): what the device may ever spend, and in how many steps.
+each): what the device may ever spend, and in how many steps. For Tasks with epochs
+then follows its allowance for life, in 2^-16 of one epsilon; cap and horizon are 0
+where there is no ledger.
 """
 
 from tinyldp_protocol.messages import COUNTER_MAX, get_word, set_word
@@ -28,26 +30,42 @@ class Identity:
 
 
 class RoundIdentity(Identity):
-    """Of a device that may have a ledger; cap and horizon: None where it has none."""
+    """Of a device with a ledger; cap and horizon: None where it has none."""
 
     def __init__(self, state):
         Identity.__init__(self, state)
         payload = state.load()
         self.cap = None
         self.horizon = None
-        if len(payload) == 20:
+        if len(payload) >= 20 and get_word(payload, 16):
             self.cap = get_word(payload, 12)
             self.horizon = get_word(payload, 16)
 
 
-def allowance(cap, horizon):
-    """The end of the payload of a device with a ledger."""
-    words = bytearray(8)
-    set_word(words, 0, cap)
-    set_word(words, 4, horizon)
+class LifeIdentity(Identity):
+    """Of a device with counters for life; allowance: None where it has none."""
+
+    def __init__(self, state):
+        Identity.__init__(self, state)
+        payload = state.load()
+        self.allowance = None
+        if len(payload) == 24:
+            self.allowance = get_word(payload, 20)
+
+
+def allowances(cap, horizon, lifetime=None):
+    """The end of the payload of a device that is asked; None, or 0: it has none."""
+    words = bytearray(8 if lifetime is None else 12)
+    set_word(words, 0, cap or 0)
+    set_word(words, 4, horizon or 0)
+    if lifetime is not None:
+        set_word(words, 8, lifetime)
     return bytes(words)
 
 
-def provision(state, pseudonym, cap=None, horizon=None):
+def provision(state, pseudonym, cap=None, horizon=None, lifetime=None):
     """Make the state of a new device: 8 bytes that no other device has, no boot yet."""
-    state.create(pseudonym + bytes(4) + (b"" if cap is None else allowance(cap, horizon)))
+    words = b""
+    if cap is not None or lifetime is not None:
+        words = allowances(cap, horizon, lifetime)
+    state.create(pseudonym + bytes(4) + words)

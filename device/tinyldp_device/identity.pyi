@@ -10,7 +10,14 @@ class RoundIdentity(Identity):
     cap: int | None
     horizon: int | None
 
-def allowance(cap: int, horizon: int) -> bytes: ...
+class LifeIdentity(Identity):
+    allowance: int | None
+
+def allowances(cap: int | None, horizon: int | None, lifetime: int | None = None) -> bytes: ...
 def provision(
-    state: State, pseudonym: bytes, cap: int | None = None, horizon: int | None = None
+    state: State,
+    pseudonym: bytes,
+    cap: int | None = None,
+    horizon: int | None = None,
+    lifetime: int | None = None,
 ) -> None: ...

@@ -38,7 +38,7 @@ def make_oracle(task, entropy):
 
 def step_words(task):
     """Random words that a step takes, but for rare redraws."""
-    return (1, 1, 2, 1, task.symbols, 3)[task.mechanism - 1]
+    return (1, 1, 2, 1, task.symbols, 3, 3, 3)[task.mechanism - 1]
 
 
 def pool_words(task):

@@ -1,10 +1,10 @@
-"""A device that reports when it is asked: reading -> symbol; query -> ledger -> oracle -> answer.
+"""A device that reports when it is asked: reading -> symbol; query -> rounds -> answer.
 
 tick(reading) latches the reading of a step and allocates nothing; service() does
-the rest. What a step's value is shows only in the report of an answer, for which
-the ledger has been paid before the oracle draws, and which is stored before it
-leaves; a repeated query gets the stored answer. Everything else, down to when and
-how often is written to storage, is the same whatever the values are.
+the rest. `rounds` decides what is answered: OracleRounds, or Epochs. It gives an
+answer only when that is paid for and stored, and the same one when it is asked
+again. Everything else, down to when and how often is written to storage, is the
+same whatever the values are.
 
 For each of a step's two phases one answer waits for the link, and one refusal in
 all, which leaves at most once a tick: while it waits, others are not sent.
@@ -12,7 +12,6 @@ all, which leaves at most once a tick: while it waits, others are not sent.
 
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.ledger import FRESH, STORED
-from tinyldp_device.mechanism import make_oracle, step_words
 from tinyldp_device.quantize import Quantizer
 from tinyldp_device.signals import FAREWELLS, MESSAGES_A_TICK, Signals, framed
 from tinyldp_device.state import StateError
@@ -44,7 +43,7 @@ from tinyldp_protocol.messages import (
 
 
 class RoundAgent:
-    """One device: a Task with a method, its randomness, a link, a pseudonym and a ledger.
+    """One device: a Task with a method or epochs, its randomness, a link, a pseudonym, its rounds.
 
     health: one of messages' health codes; count: answers given since boot; drops:
     answers that another step's took the place of, unsent; rejected: messages from
@@ -54,27 +53,20 @@ class RoundAgent:
 
     looks = 4
 
-    def __init__(self, task, entropy, link, pseudonym, ledger):
+    def __init__(self, task, entropy, link, pseudonym, rounds):
         self.health = RUNNING
         self.count = 0
         self.drops = 0
         self.rejected = 0
         self._task = task
-        self._entropy = entropy
         self._link = link
-        self._ledger = ledger
+        self._rounds = rounds
         self._signals = Signals(task, entropy, link, pseudonym)
         self._group = group(task.id, pseudonym)
         self._quantizer = Quantizer(task)
-        self._oracle = make_oracle(task, entropy)
-        self._words = step_words(task)
         self._stopping = False
         self._farewells = 0
-        # Of the present step, and of the one that is bound.
-        self._symbol = 0
-        self._bound = 0
 
-        self._report = bytearray(task.payload)
         self._answer = framed(self._put_answer)
         self._answers = link.encoder(self._answer, HEAD + SEQUENCE_AT, 0)
         self._frames = (self._answers.slot(), self._answers.slot())
@@ -92,8 +84,7 @@ class RoundAgent:
         if self._stopping:
             self._halt(ENDED)
             return
-        self._symbol = self._quantizer.symbol(reading)
-        if not self._ledger.step():
+        if not self._rounds.step(self._quantizer.symbol(reading)):
             self._halt(COUNTER_END)
 
     def stop(self):
@@ -112,7 +103,7 @@ class RoundAgent:
             if self.health != RUNNING and self._signals.known and True not in self._waiting:
                 self._farewells += 1
         try:
-            self._ledger.checkpoint()
+            self._rounds.checkpoint()
         except (OSError, StateError):
             # The next one may succeed; what is not stored cannot be spent.
             pass
@@ -161,7 +152,8 @@ class RoundAgent:
         if ahead >= get_word(buf, QUERY_SIZE_AT):
             return
         try:
-            result = self._settle(t, phase, buf[QUERY_ENTRY_AT] | buf[QUERY_ENTRY_AT + 1] << 8)
+            entry = buf[QUERY_ENTRY_AT] | buf[QUERY_ENTRY_AT + 1] << 8
+            result = self._rounds.settle(t, phase, entry)
         except OSError:
             # The storage failed between the spend and the stored answer.
             result = LOST
@@ -171,39 +163,17 @@ class RoundAgent:
         except EntropyError:
             self._halt(ENTROPY_FAILED)
             return
-        if result != STORED:
+        if result == FRESH:
+            if self._waiting[phase]:
+                self.drops += 1
+            if self.count < COUNTER_MAX:
+                self.count += 1
+        elif result != STORED:
             self._refuse(t, phase, result)
             return
         self._put_answer(self._answer, HEAD, t, phase)
         self._answers.frame(self._frames[phase])
         self._waiting[phase] = True
-
-    def _settle(self, t, phase, entry):
-        """STORED when there is an answer now, or the reason of a refusal."""
-        ledger = self._ledger
-        before = ledger.t
-        try:
-            result = ledger.ask(t, phase, entry)
-        finally:
-            # Bound it is, even where storing it failed.
-            if ledger.t != before:
-                self._bound = self._symbol
-        if result != FRESH:
-            return result
-        if self._waiting[phase]:
-            self.drops += 1
-        self._entropy.refill(self._words)
-        self._oracle.threshold = self._task.thresholds[entry]
-        report = self._oracle.step(self._bound)
-        if type(report) is int:
-            self._report[0] = report & 255
-            if self._task.width > 1:
-                self._report[1] = report >> 8
-            report = self._report
-        ledger.keep(phase, report)
-        if self.count < COUNTER_MAX:
-            self.count += 1
-        return STORED
 
     def _refuse(self, t, phase, reason):
         if not self._refusing:
@@ -212,9 +182,9 @@ class RoundAgent:
             self._refusing = True
 
     def _put_answer(self, buf, pos, t=0, phase=0):
-        ledger = self._ledger
+        rounds = self._rounds
         return put_answer(
-            buf, pos, self._signals.nonce, t, phase, ledger.entry(phase), ledger.report(phase)
+            buf, pos, self._signals.nonce, t, phase, rounds.entry(phase), rounds.report(phase)
         )
 
     def _put_refusal(self, buf, pos, t=0, phase=0, reason=FOREIGN):

@@ -1,7 +1,16 @@
+from typing import Protocol, type_check_only
+
 from tinyldp_device.agent import Link
 from tinyldp_device.entropy import Entropy
-from tinyldp_device.ledger import Ledger
 from tinyldp_protocol.task import Task
+
+@type_check_only
+class Rounds(Protocol):
+    def step(self, symbol: int, /) -> bool: ...
+    def settle(self, t: int, phase: int, entry: int, /) -> int: ...
+    def report(self, phase: int, /) -> bytes: ...
+    def entry(self, phase: int, /) -> int: ...
+    def checkpoint(self) -> None: ...
 
 class RoundAgent:
     looks: int
@@ -10,7 +19,7 @@ class RoundAgent:
     drops: int
     rejected: int
     def __init__(
-        self, task: Task, entropy: Entropy, link: Link, pseudonym: bytes, ledger: Ledger
+        self, task: Task, entropy: Entropy, link: Link, pseudonym: bytes, rounds: Rounds
     ) -> None: ...
     def tick(self, reading: object) -> None: ...
     def stop(self) -> None: ...

@@ -15,6 +15,7 @@ from tinyldp_device import ledger as l
 from tinyldp_device.agent import run
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.ledger import Ledger
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.oracles import Grr, Olh, Oue
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.signals import SOFTWARE
@@ -40,7 +41,7 @@ def device(words=None, slots=None, task=None, **changed):
     link = FakeLink()
     ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w)
     entropy = words if hasattr(words, "word") else Words(words or TRUTH)
-    return RoundAgent(task, entropy, link, PSEUDONYM, ledger), link
+    return RoundAgent(task, entropy, link, PSEUDONYM, OracleRounds(task, entropy, ledger)), link
 
 
 def query(t, phase=0, entry=0, task=b"task-id!", start=0, size=GROUPS):
@@ -259,7 +260,7 @@ def test_only_those_who_are_meant_say_anything():
             agent, link = device()
             agent.tick(1)
             assert ask(agent, link, query(0, 0, entry, b"task-id!", start, size)) == []
-            assert agent._ledger.t == -1
+            assert agent._rounds._ledger.t == -1
 
 
 def test_what_is_stored_is_said_again_after_a_reset_and_nothing_else():
@@ -305,14 +306,14 @@ def test_failed_randomness_stops_by_name_and_is_not_drawn_again():
 def test_counters_end_by_name():
     agent, link = device()
     agent.tick(1)
-    agent._ledger.now = l.LAST_STEP
+    agent._rounds._ledger.now = l.LAST_STEP
     agent.tick(1)
     agent.service()
     assert agent.health == m.COUNTER_END
     assert link.take()[-1][7] == m.COUNTER_END
     agent, link = device()
     agent.tick(1)
-    agent._ledger._state._generation = m.COUNTER_MAX
+    agent._rounds._ledger._state._generation = m.COUNTER_MAX
     assert ask(agent, link, query(0)) == []
     assert agent.health == m.COUNTER_END
     agent, link = device()
@@ -364,7 +365,8 @@ def real_time(link):
     task = round_task(beacon=1)
     slots = slots_of(task)
     ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w)
-    return RoundAgent(task, Words(TRUTH), link, PSEUDONYM, ledger)
+    entropy = Words(TRUTH)
+    return RoundAgent(task, entropy, link, PSEUDONYM, OracleRounds(task, entropy, ledger))
 
 
 def played(took):

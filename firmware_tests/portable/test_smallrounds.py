@@ -7,6 +7,7 @@ from tinyldp_device import smallrounds
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.ledger import Ledger
 from tinyldp_device.links.serial import SerialLink
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.smallrounds import SmallRoundAgent, run
 from tinyldp_device.state import State
@@ -71,8 +72,11 @@ class Device:
             l.provision(State(slots[0], slots[1]), task.w)
         self.slots = slots
         ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w, 0, 1)
-        link = self.port if kind is SmallRoundAgent else SerialLink(self.port)
-        self.agent = kind(task, entropy, link, PSEUDONYM, ledger)
+        if kind is SmallRoundAgent:
+            self.agent = kind(task, entropy, self.port, PSEUDONYM, ledger)
+        else:
+            rounds = OracleRounds(task, entropy, ledger)
+            self.agent = kind(task, entropy, SerialLink(self.port), PSEUDONYM, rounds)
 
     def hears(self, frame):
         self.port.incoming += bytes(frame)

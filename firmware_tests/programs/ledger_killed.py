@@ -15,6 +15,7 @@ from helpers import FakeLink, round_task
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.entropy import Entropy, Urandom
 from tinyldp_device.ledger import Ledger
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol import messages as m
@@ -40,7 +41,8 @@ class Slot(FileSlot):
 task = round_task(w=4)
 ledger = Ledger(State(Slot("ledger0"), Slot("ledger1")), task, task.epsilon, task.w)
 link = FakeLink()
-agent = RoundAgent(task, Entropy(Urandom(), 64), link, b"somebody", ledger)
+entropy = Entropy(Urandom(), 64)
+agent = RoundAgent(task, entropy, link, b"somebody", OracleRounds(task, entropy, ledger))
 step = 0
 
 

@@ -11,6 +11,7 @@ from helpers import FakeLink, Filler, MemorySlot, round_task
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.ledger import Ledger, provision
 from tinyldp_device.mechanism import pool_words
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol.hashing import GROUPS
@@ -37,7 +38,8 @@ slots = (MemorySlot(), MemorySlot())
 provision(State(slots[0], slots[1]), 20, int(sys.argv[1]))
 ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, 20)
 link = FakeLink()
-agent = RoundAgent(task, Entropy(Filler(), pool_words(task)), link, b"somebody", ledger)
+entropy = Entropy(Filler(), pool_words(task))
+agent = RoundAgent(task, entropy, link, b"somebody", OracleRounds(task, entropy, ledger))
 if len(sys.argv) > 3:
     agent._quantizer = Planted()
 for t in range(int(sys.argv[2]) // CHUNK):

@@ -184,7 +184,9 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("study", type=Path, metavar="STUDY.toml")
     simulate.add_argument("--devices", type=_count, help="default: the study's [fleet] devices")
     simulate.add_argument(
-        "--steps", type=_count, help="of each device; a stream may end before (1000, sweeps 800)"
+        "--steps",
+        type=_count,
+        help="of each device; a stream may end before (1000, sweeps 800, epochs all)",
     )
     simulate.add_argument(
         "--seed", type=_count, default=0, help="the same seed gives the same result (0)"
@@ -448,7 +450,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     from tinyldp.progress import WorkProgress
-    from tinyldp.simulate import STEPS, simulate, text_simulation, write_picture
+    from tinyldp.simulate import simulate, text_simulation, write_picture
 
     if options.picture:
         from tinyldp.simulate.pictures import check_ending
@@ -458,8 +460,9 @@ def _simulate(options: argparse.Namespace) -> int:
     if options.sweep:
         return _sweep(options)
     with WorkProgress("device steps") as progress:
-        steps = STEPS if options.steps is None else options.steps
-        result = simulate(options.study, options.devices, steps, options.seed, progress.update)
+        result = simulate(
+            options.study, options.devices, options.steps, options.seed, progress.update
+        )
     if options.picture:
         write_picture(result, options.picture)
     if options.json:

@@ -86,15 +86,16 @@ class Sections:
     def decimal(self, section: str, key: str) -> Fraction | None:
         """The exact value of an integer or a decimal number."""
         value = self.given(section, key)
-        what = f"[{section}] {key}"
+        return None if value is None else _exact(value, f"[{section}] {key}")
+
+    def decimals(self, section: str, key: str) -> tuple[Fraction, ...] | None:
+        """The exact values of a list of them."""
+        value = self.given(section, key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise UserError(f"{what} must be a number.")
-        # The exponent is looked at first: 1e999999999 would fill the memory.
-        if isinstance(value, Decimal) and (not value.is_finite() or abs(value.adjusted()) > 99):
-            raise UserError(f"{what} must be an ordinary number, not {value}.")
-        return Fraction(value)
+        if not isinstance(value, list):
+            raise UserError(f"[{section}] {key} must be a list of numbers.")
+        return tuple(_exact(item, f"[{section}] {key}") for item in value)
 
     def shown(self, section: str, key: str) -> str:
         """The value as a sentence may show it: short."""
@@ -157,6 +158,15 @@ def _whole(value: Any, what: str) -> int:
     if abs(value) >= _LIMIT:
         raise UserError(f"{what} must be smaller than 2^30, but is {short(value)}.")
     return value
+
+
+def _exact(value: Any, what: str) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise UserError(f"{what} must be a number.")
+    # The exponent is looked at first: 1e999999999 would fill the memory.
+    if isinstance(value, Decimal) and (not value.is_finite() or abs(value.adjusted()) > 99):
+        raise UserError(f"{what} must be an ordinary number, not {value}.")
+    return Fraction(value)
 
 
 def _plain(word: str) -> str:

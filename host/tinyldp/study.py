@@ -5,7 +5,10 @@
                        "grr", "oue" or "olh" (oracles: each value by itself),
                        "lbu", "lsp", "lbd", "lba", "lpu", "lpd" or "lpa" (rounds:
                        the host asks, and the device answers while any w steps
-                       together cost no more than epsilon)
+                       together cost no more than epsilon),
+                       "thresh" or "heavythresh" (epochs: devices vote on whether
+                       their own data changed, and are asked again only then):
+                       what these state besides stands in tinyldp.epoch_study
                  window     RanSwitch: slots, k if absent; JitterSort: 2L+1
                  threshold  over 2^24, all but JitterSort: of each switch
                             distance, of each lie, of each zero sent as one
@@ -47,6 +50,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tinyldp.epoch_study import (
+    OF_EPOCHS,
+    OF_THEIR_STREAM,
+    EpochSettings,
+    EpochStream,
+    epoch_settings,
+    epoch_stream,
+)
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.sections import Sections, nearest, read_bytes, short
@@ -56,6 +67,7 @@ from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import (
     FIELDS,
     GRR,
+    HEAVYTHRESH,
     JITTERSORT,
     LBA,
     LBD,
@@ -71,6 +83,7 @@ from tinyldp_protocol.task import (
     RANSWITCH,
     SCALE,
     STASWITCH,
+    THRESH,
     Task,
     TaskError,
     read_file,
@@ -84,6 +97,8 @@ MECHANISMS = {
     "grr": GRR,
     "oue": OUE,
     "olh": OLH,
+    "thresh": THRESH,
+    "heavythresh": HEAVYTHRESH,
 }
 METHODS = {"lbu": LBU, "lsp": LSP, "lbd": LBD, "lba": LBA, "lpu": LPU, "lpd": LPD, "lpa": LPA}
 METHOD_TITLES = {number: name.upper() for name, number in METHODS.items()}
@@ -97,15 +112,27 @@ TITLES = {
     GRR: "GRR",
     OUE: "OUE",
     OLH: "OLH",
+    THRESH: "Thresh",
+    HEAVYTHRESH: "HeavyThresh",
 }
 STREAMS = (RANSWITCH, STASWITCH, JITTERSORT)
+EPOCHS = (THRESH, HEAVYTHRESH)
 KEYS = {
     "study": ("name",),
-    "mechanism": ("name", "window", "threshold", "weights", "buckets", "oracle", "grid"),
+    "mechanism": (
+        "name",
+        "window",
+        "threshold",
+        "weights",
+        "buckets",
+        "oracle",
+        "grid",
+        *OF_EPOCHS,
+    ),
     "privacy": ("epsilon", "delta", "k", "w"),
     "values": ("domain", "bins", "missing"),
     "timing": ("tick", "batch", "resend", "beacon", "outbox"),
-    "stream": ("source", "seed"),
+    "stream": ("source", "seed", *OF_THEIR_STREAM),
     "fleet": ("devices",),
     "links": ("serial", "mqtt"),
 }
@@ -141,6 +168,26 @@ _NOT_OF_ROUNDS = {
     ("timing", "resend"): "an answer is sent again when it is asked for again",
     ("timing", "outbox"): "each phase holds one answer",
 }
+# What neither streams nor oracles nor rounds have.
+_ONLY_OF_EPOCHS = (
+    *(("mechanism", key) for key in OF_EPOCHS),
+    *(("stream", key) for key in OF_THEIR_STREAM),
+)
+_CHOSEN = "it follows from epsilon, votes and estimates"
+_NOT_OF_EPOCHS = {
+    ("mechanism", "window"): "it has epochs",
+    ("mechanism", "threshold"): _CHOSEN,
+    ("mechanism", "weights"): _CHOSEN,
+    ("mechanism", "buckets"): "it asks no oracle",
+    ("mechanism", "oracle"): "it asks no oracle",
+    ("mechanism", "grid"): "it is for LBD alone",
+    ("privacy", "delta"): "its guarantee holds without exception: state epsilon alone",
+    ("privacy", "k"): "epsilon is for a device's whole life",
+    ("privacy", "w"): "epsilon is for a device's whole life",
+    ("timing", "batch"): "each answer is sent by itself",
+    ("timing", "resend"): "an answer is sent again when it is asked for again",
+    ("timing", "outbox"): "each phase holds one answer",
+}
 _LARGEST_DOMAIN = {OUE: 8 * MAX_VALUES, OLH: PRIME}
 _PLANNED = ("mechanism", "window", "thresholds", "buckets")
 # Milliseconds aimed at where the study is silent.
@@ -153,8 +200,8 @@ class Study:
     """A study as its file states it, defaults filled in; what is absent is None.
 
     mechanism: of rounds the oracle, None where the planner chooses it; method: that of
-    rounds, which are the only ones with grid, source and seed and have no batch, resend
-    and outbox.
+    rounds, which are the only ones with grid and source. Rounds and epochs may have a seed, and
+    have no batch, resend and outbox. settings, stream: of epochs.
     epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
     integers over 2^24 that the study states, or None where it states a target;
     with it, JitterSort's window and OLH's buckets may be None, too. serial:
@@ -185,6 +232,8 @@ class Study:
     grid: int | None = None
     source: str | None = None
     seed: int | None = None
+    settings: EpochSettings | None = None
+    stream: EpochStream | None = None
 
     @property
     def title(self) -> str:
@@ -202,6 +251,13 @@ class Study:
         assert self.epsilon is not None
         assert self.w is not None
         return tuple(method_spends(self.method, self.epsilon, self.w, self.grid))
+
+    def epoch_task(self, **chosen: int | list[int]) -> Task:
+        """The Task, with its id, of epochs with what the planner chose: epsilon, thresholds, ...
+
+        Raises UserError when a bound does not hold.
+        """
+        return _made({**self._numbers(), **chosen})
 
     def task(
         self,
@@ -230,12 +286,7 @@ class Study:
                 f'"{self.name}" states a target and no integers; '
                 "they are chosen by: tinyldp plan STUDY.toml."
             )
-        try:
-            task = Task(numbers)
-        except TaskError as error:
-            raise UserError(str(error)) from None
-        write_file(task)
-        return task
+        return _made(numbers)
 
     def check(self, task: Task) -> None:
         """Raise UserError naming the first thing in which the Task is not as the study states.
@@ -245,7 +296,9 @@ class Study:
         stated = self._numbers()
         planned = self.thresholds is None
         for name in ("method", *FIELDS):
-            mine, its = stated[name], getattr(task, name)
+            mine, its = stated.get(name), getattr(task, name)
+            if self.settings is not None and self._planned(name, its):
+                continue
             if mine is None and planned and name in _PLANNED:
                 continue
             if isinstance(its, list | tuple):
@@ -255,6 +308,14 @@ class Study:
                     f"The Task is not of this study, for {_difference(name, its, mine)}; "
                     "make it anew with: tinyldp plan."
                 )
+
+    def _planned(self, name: str, its: Any) -> bool:
+        """Whether the planner chose this field of a Task of epochs: epsilon is its exact cost."""
+        if name in ("votes", "estimates"):
+            return self.settings is not None and self.settings.votes is None
+        if name == "epsilon":
+            return its is not None and self.epsilon is not None and its <= self.epsilon
+        return name in ("thresholds", "levels")
 
     def _numbers(self) -> dict[str, Any]:
         """What the study states, under the names of a Task's fields."""
@@ -277,6 +338,22 @@ class Study:
             "buckets": self.buckets,
             "spends": None if self.spends is None else list(self.spends),
             "method": self.method,
+            **self._of_epochs(),
+        }
+
+    def _of_epochs(self) -> dict[str, Any]:
+        settings = self.settings
+        if settings is None:
+            return {}
+        return {
+            "epochs": settings.epochs,
+            "rounds": settings.rounds,
+            "votes": settings.votes,
+            "estimates": settings.estimates,
+            "failure": settings.failure_units,
+            "polls": settings.polls,
+            "coordinates": settings.coordinates,
+            "items": settings.items,
         }
 
 
@@ -289,6 +366,8 @@ def load_study(path: str | Path) -> Study:
             study.task()
         elif study.method is not None:
             _check_rounds(study)
+        elif study.settings is not None:
+            _check_epochs(study, study.settings)
         else:
             # All but the integers is checked with some that always do.
             window = study.window or 3
@@ -314,11 +393,12 @@ def load_task(path: str | Path) -> Task:
 
 
 def refuse_rounds(task: Task, what: str) -> None:
-    """Raise UserError for a Task of rounds, which `what` (begins a sentence) can't take."""
-    if task.method is not None:
+    """Raise UserError for a Task of rounds or epochs; `what` begins a sentence: who refuses."""
+    if task.method is not None or task.mechanism in EPOCHS:
+        title = TITLES[task.mechanism] if task.method is None else METHOD_TITLES[task.method]
         raise UserError(
             f"{what} takes Tasks whose devices release at every step, "
-            f"not {METHOD_TITLES[task.method]}, whose devices answer when they are asked."
+            f"not {title}, whose devices answer when they are asked."
         )
 
 
@@ -337,6 +417,8 @@ def _study(sections: Sections) -> Study:
     if method is not None:
         return _rounds(sections, mechanism, method)
     assert mechanism is not None
+    if mechanism in EPOCHS:
+        return _epochs(sections, mechanism)
     k = sections.integer("privacy", "k")
     if mechanism in STREAMS:
         k = _present(k, "[privacy] k")
@@ -370,8 +452,18 @@ def _study(sections: Sections) -> Study:
     )
 
 
-def _shared(sections: Sections, mechanism: int | None, largest: int, title: str) -> dict[str, Any]:
-    """What every study has. largest: domain, of the mechanism or method with this title."""
+def _shared(
+    sections: Sections,
+    mechanism: int | None,
+    largest: int,
+    title: str,
+    dictionary: int | None = None,
+) -> dict[str, Any]:
+    """What every study has.
+
+    largest: domain, of the mechanism or method with this title. dictionary: its size, where
+    that is the domain.
+    """
     bins, missing = sections.integers("values", "bins"), sections.integer("values", "missing")
     tick = _default(sections, "timing", "tick", 1000)
     if tick < 1:
@@ -382,12 +474,13 @@ def _shared(sections: Sections, mechanism: int | None, largest: int, title: str)
     mqtt = sections.text("links", "mqtt")
     if mqtt is not None:
         broker_address(mqtt)
-    domain = _domain(sections.integer("values", "domain"), bins, missing)
+    domain = dictionary
+    if domain is None:
+        domain = _domain(sections.integer("values", "domain"), bins, missing)
     if domain > largest:
         why = " (a report has a bit for each symbol)" if mechanism == OUE else ""
-        raise UserError(
-            f"[values] domain must be {largest} or less for {title}{why}, but is {domain}."
-        )
+        key = "[values] domain" if dictionary is None else "[mechanism] dictionary"
+        raise UserError(f"{key} must be {largest} or less for {title}{why}, but is {domain}.")
     return {
         "name": _present(sections.text("study", "name"), "[study] name"),
         "domain": domain,
@@ -416,9 +509,6 @@ def _rounds(sections: Sections, mechanism: int | None, method: int) -> Study:
             raise UserError(f"[mechanism] grid must lie in 0..9, but is {grid}.")
     largest = {OUE: 8 * MAX_REPORT, OLH: PRIME}.get(mechanism or GRR, 65536)
     shown = title if mechanism is None else f"{title} over {TITLES[mechanism]}"
-    seed = sections.integer("stream", "seed")
-    if seed is not None and seed < 0:
-        raise UserError(f"[stream] seed must be 0 or more, but is {seed}.")
     return Study(
         **_shared(sections, mechanism, largest, shown),
         mechanism=mechanism,
@@ -435,8 +525,77 @@ def _rounds(sections: Sections, mechanism: int | None, method: int) -> Study:
         method=method,
         grid=grid,
         source=_source(sections),
-        seed=seed,
+        seed=_seed(sections),
     )
+
+
+def _epochs(sections: Sections, mechanism: int) -> Study:
+    title = TITLES[mechanism]
+    for (section, key), why in _NOT_OF_EPOCHS.items():
+        if sections.given(section, key) is not None:
+            raise UserError(f"[{section}] {key} is not for {title}: {why}.")
+    heavy = mechanism == HEAVYTHRESH
+    if heavy:
+        for key in ("domain", "bins"):
+            if sections.given("values", key) is not None:
+                raise UserError(
+                    f"[values] {key} is not for {title}, whose values are the items of its "
+                    "[mechanism] dictionary."
+                )
+        dictionary = _present(sections.integer("mechanism", "dictionary"), "[mechanism] dictionary")
+        if dictionary < 2:
+            raise UserError(f"[mechanism] dictionary must be 2 or more, but is {dictionary}.")
+        shared = _shared(sections, mechanism, 1 << 20, title, dictionary)
+    else:
+        shared = _shared(sections, mechanism, 65536, title)
+    devices = _present(
+        shared["devices"], f"[fleet] devices, on which the thresholds of {title} depend,"
+    )
+    domain = shared["domain"]
+    settings = epoch_settings(sections, heavy, devices, 2 if heavy else domain - 1)
+    return Study(
+        **shared,
+        mechanism=mechanism,
+        window=None,
+        thresholds=None,
+        buckets=None,
+        k=None,
+        w=None,
+        epsilon=_present(_epsilon(sections), "[privacy] epsilon"),
+        delta=None,
+        batch=None,
+        resend=None,
+        outbox=None,
+        seed=_seed(sections),
+        settings=settings,
+        stream=epoch_stream(sections, heavy, settings.epochs, domain),
+    )
+
+
+def _check_epochs(study: Study, settings: EpochSettings) -> None:
+    """Raise UserError unless what the planner chooses is all that is wanting."""
+    study.epoch_task(
+        thresholds=[1] * (2 if settings.polls is None else 3),
+        votes=settings.votes or 1,
+        estimates=settings.estimates or 1,
+        levels=[0] * settings.epochs.bit_length(),
+    )
+
+
+def _seed(sections: Sections) -> int | None:
+    seed = sections.integer("stream", "seed")
+    if seed is not None and seed < 0:
+        raise UserError(f"[stream] seed must be 0 or more, but is {seed}.")
+    return seed
+
+
+def _made(numbers: dict[str, Any]) -> Task:
+    try:
+        task = Task(numbers)
+    except TaskError as error:
+        raise UserError(str(error)) from None
+    write_file(task)
+    return task
 
 
 def _source(sections: Sections) -> str | None:
@@ -466,6 +625,13 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
     The method is None for all but rounds, whose mechanism may be left to the planner.
     """
     name = _present(sections.text("mechanism", "name"), "[mechanism] name")
+    if MECHANISMS.get(name) in EPOCHS:
+        return MECHANISMS[name], None
+    for section, key in _ONLY_OF_EPOCHS:
+        if sections.given(section, key) is not None:
+            raise UserError(
+                f"[{section}] {key} is for Thresh and HeavyThresh alone, not for {short(name)}."
+            )
     if name in METHODS:
         return _oracle(sections), METHODS[name]
     if name not in MECHANISMS:

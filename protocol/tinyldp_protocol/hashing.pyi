@@ -1,7 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 
 PRIME: int
 GROUPS: int
 
 def multilinear(key: Sequence[int], limbs: Sequence[int]) -> int: ...
 def group(seed: Sequence[int], pseudonym: Sequence[int]) -> int: ...
+def halfsiphash(key: Sequence[int], first: int, second: int, out: MutableSequence[int]) -> None: ...

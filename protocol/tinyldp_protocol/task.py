@@ -4,7 +4,8 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
 
      0  version     1
      1  mechanism   streams: 1 RanSwitch, 2 StaSwitch, 3 JitterSort;
-                    oracles: 4 GRR, 5 OUE, 6 OLH
+                    oracles: 4 GRR, 5 OUE, 6 OLH;
+                    epochs: 7 Thresh, 8 HeavyThresh
      2  window      slots of the buffer: RanSwitch k..1024, StaSwitch k,
                     JitterSort 2L+1, odd, 3..1023             (streams only)
      3  k           neighbours exchange two values less than k apart: 2..1024
@@ -14,15 +15,18 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
                               (oracles only, may be absent without a method)
      5  epsilon     point of the privacy curve, of an oracle the target for one
                     report, in 2^-16, rounded down: 1..2^30-1; with a method
-                    what a device may spend in any window
-                                            (may be absent without a method)
+                    what a device may spend in any window;
+                    with epochs what the whole Task costs
+                             (may be absent with a stream or a lone oracle)
      6  delta       target, over 2^30, rounded down: 0..2^30-1
                                                  (streams only, may be absent)
      7  symbols     size of the alphabet: 2..65536, OUE to 1880, with a method
-                    to 1848, OLH to 32749
+                    to 1848, OLH to 32749; HeavyThresh: items of the
+                    dictionary, to 2^20
      8  bins        strictly ascending bin edges in -2^30..2^30-1: symbols - 1
                     of them, or symbols - 2 when missing is symbols - 1 and so
-                    has a symbol of its own                     (may be absent)
+                    has a symbol of its own
+                                        (may be absent; not HeavyThresh)
      9  missing     symbol for a missing reading                (absent: 0)
     10  thresholds  probabilities over 2^24, each 1 or more
                     switches    [T] of each switch distance, window * T <= 2^24
@@ -35,19 +39,23 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
                     OLH         [T] of each lie about the bucket,
                                 buckets * T < 2^24
                     with a method one T for each spend, not ascending
+                    epochs      [vote, estimate], with polls a third one: T
+                                that a bit is 1 where nothing is said, and 0
+                                where it is, T < 2^23
     11  spends      what an answer may cost, in 2^-16 of one epsilon, each one
                     at least the exact loss with its threshold: 1..512 numbers,
                     strictly ascending, the last at most epsilon  (method only)
     12  tick        milliseconds from one step to the next: 1..2^24
     13  batch       values in one release frame: 1..235 bytes of them
     14  resend      ticks until an unacknowledged frame is sent again: 1..2^20
-                                           (batch, resend, outbox: no method)
+                             (batch, resend, outbox: no method, no epochs)
     15  beacon      ticks from one hello or status to the next: 1..2^20
     16  outbox      frames that the device holds for an acknowledgement: 1..255
     17  buckets     what symbols are hashed to: 2..4096             (OLH only)
     18  method      the device reports when it is asked, and the host asks by
                     1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
                                                  (oracles only, may be absent)
+    19  to 27: of epochs, see OF_EPOCHS
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -68,6 +76,8 @@ JITTERSORT = 3
 GRR = 4
 OUE = 5
 OLH = 6
+THRESH = 7
+HEAVYTHRESH = 8
 # Methods of rounds (LDP-IDS): of budgets, then of populations.
 LBU = 1
 LSP = 2
@@ -80,6 +90,37 @@ MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231
 
+# Of epochs, in the order of their keys:
+#
+#   19  epochs      2..2^14
+#   20  rounds      steps of an epoch: 2..2^20, Thresh: rounds * (symbols - 1)
+#                   at most 2^24
+#   21  votes       that a device may cast in favour: 1..epochs
+#   22  estimates   that a device may give: 1..epochs
+#   23  levels      of differences that are above them: floor(log2 epochs) + 1
+#                   numbers, not descending, up to what a difference can be:
+#                   of sums of symbols, rounds * (symbols - 1); of signed sums
+#                   of counts, 2 * rounds
+#   24  failure     probability that the accuracy aimed at is missed, over 2^30:
+#                   1..2^30-1
+#   25  polls       epochs that ask whether votes are left: 1..epochs
+#                                                             (may be absent)
+#   26  coordinates of the hash: 2..2^15                     (HeavyThresh only)
+#   27  items       different ones that a device counts in an epoch: 1..1024,
+#                   at most rounds                           (HeavyThresh only)
+#
+# Not in the text above: a board that compiles this would hold it meanwhile.
+OF_EPOCHS = (
+    "epochs",
+    "rounds",
+    "votes",
+    "estimates",
+    "levels",
+    "failure",
+    "polls",
+    "coordinates",
+    "items",
+)
 # In the order of their keys, from 1 on.
 FIELDS = (
     "mechanism",
@@ -100,9 +141,9 @@ FIELDS = (
     "outbox",
     "buckets",
     "method",
-)
-LISTS = ("bins", "thresholds", "spends")
-OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method")
+) + OF_EPOCHS
+LISTS = ("bins", "thresholds", "spends", "levels")
+OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method", "polls")
 
 
 class TaskError(ValueError):
@@ -122,12 +163,16 @@ class Task:
         mechanism = numbers.get("mechanism")
         if mechanism is None:
             raise TaskError("The Task lacks its mechanism.")
-        _between("mechanism", mechanism, RANSWITCH, OLH)
+        _between("mechanism", mechanism, RANSWITCH, HEAVYTHRESH)
         owner = "Mechanism %d" % mechanism
-        absent = ("window", "k", "delta")
+        absent = ("window", "k", "delta") + OF_EPOCHS
         optional = OPTIONAL
         if mechanism <= JITTERSORT:
-            absent = ("w", "buckets", "spends", "method")
+            absent = ("w", "spends", "method") + OF_EPOCHS
+        elif mechanism > OLH:
+            absent = ("window", "k", "w", "delta", "spends", "method", "batch", "resend", "outbox")
+            absent += ("coordinates", "items") if mechanism == THRESH else ("bins",)
+            optional = ("bins", "missing", "polls")
         elif numbers.get("method") is None:
             absent += ("spends",)
         else:
@@ -167,7 +212,7 @@ def _check(task, numbers):
         widest = task.k
     # Each bound is made of numbers that were checked before it.
     for name, least, most in (
-        ("symbols", 2, 65536),
+        ("symbols", 2, 1 << 20 if mechanism == HEAVYTHRESH else 65536),
         ("k", 2, 1024),
         ("window", 3 if jittersort else task.k, widest),
         ("w", 1, 1024),
@@ -179,6 +224,14 @@ def _check(task, numbers):
         ("beacon", 1, 1 << 20),
         ("outbox", 1, 255),
         ("method", LBU, LPA),
+        ("epochs", 2, 1 << 14),
+        ("rounds", 2, 1 << 20),
+        ("votes", 1, task.epochs),
+        ("estimates", 1, task.epochs),
+        ("failure", 1, 0x3FFFFFFF),
+        ("polls", 1, task.epochs),
+        ("coordinates", 2, 1 << 15),
+        ("items", 1, 1024),
     ):
         n = numbers.get(name)
         if n is not None:
@@ -200,10 +253,15 @@ def _check(task, numbers):
         _between("symbols", symbols, 2, 32749)
         task.width = 5 if task.buckets <= 256 else 6
         highest //= task.buckets
+    elif mechanism > OLH:
+        highest //= 2
+        task.width = 1 if mechanism == THRESH else 3
     elif not jittersort:
         highest = SCALE // task.window
     count = task.window // 2 + 1 if jittersort else 1
-    if rounds:
+    if mechanism > OLH:
+        count = 2 if task.polls is None else 3
+    elif rounds:
         count = len(task.spends)
         _between("the number of spends", count, 1, 512)
     _between("the number of thresholds", len(task.thresholds), count, count)
@@ -221,6 +279,8 @@ def _check(task, numbers):
             if spend <= last:
                 raise TaskError("The spends must ascend, but %d follows %d." % (spend, last))
             last = spend
+    elif mechanism > OLH:
+        _check_epochs(task)
     else:
         _between("batch", task.batch, 1, MAX_VALUES // task.width)
         task.payload *= task.batch
@@ -240,6 +300,23 @@ def _check_jittersort(task):
             break
     if left:
         raise TaskError("The thresholds must make up exactly %d." % SCALE)
+
+
+def _check_epochs(task):
+    if task.mechanism == THRESH:
+        _between("rounds", task.rounds, 2, SCALE // (task.symbols - 1))
+        most = task.rounds * (task.symbols - 1)
+    else:
+        _between("items", task.items, 1, task.rounds)
+        most = 2 * task.rounds
+    count = 0
+    while task.epochs >> count:
+        count += 1
+    _between("the number of levels", len(task.levels), count, count)
+    last = 0
+    for level in task.levels:
+        _between("level", level, last, most)
+        last = level
 
 
 def _check_bins(task):

@@ -7,6 +7,8 @@ JITTERSORT: int
 GRR: int
 OUE: int
 OLH: int
+THRESH: int
+HEAVYTHRESH: int
 LBU: int
 LSP: int
 LBD: int
@@ -16,6 +18,7 @@ LPD: int
 LPA: int
 MAX_VALUES: int
 MAX_REPORT: int
+OF_EPOCHS: tuple[str, ...]
 FIELDS: tuple[str, ...]
 LISTS: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
@@ -41,6 +44,15 @@ class Task:
     outbox: int
     buckets: int
     method: int | None
+    epochs: int
+    rounds: int
+    votes: int
+    estimates: int
+    levels: Sequence[int]
+    failure: int
+    polls: int | None
+    coordinates: int
+    items: int
     width: int
     payload: int
     id: bytes

@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import certify_time, fleet_path, host_path, rounds_path, wire
+from tests.bench import certify_time, epochs_path, fleet_path, host_path, rounds_path, wire
 from tinyldp.lanes import open_lane
 
 HERE = Path(__file__).parent
@@ -107,6 +107,15 @@ def rounds_figures() -> list[Figure]:
     ]
 
 
+def epochs_figures() -> list[Figure]:
+    """16 epochs of 8,192 steps; HeavyThresh 8 of 4,096, w = 1024, 100,000 items."""
+    limits = {"Thresh, 20,000 devices": 20}
+    return [
+        Figure(name, seconds, "s", "at most" if name in limits else "", limits.get(name))
+        for name, seconds in epochs_path.seconds().items()
+    ]
+
+
 def certify_figures() -> list[Figure]:
     figures = []
     for k, limit in ((8, 10), (9, 60)):
@@ -127,6 +136,7 @@ def main() -> int:
         ("bytes for each one-byte sample", wire_figures),
         ("simulation and aggregation (the better of pure-ldp, multi-freq-ldpy)", fleet_figures),
         ("rounds of 10^6 devices, 800 steps (on one core)", rounds_figures),
+        ("epochs (on one core)", epochs_figures),
         ("certificates", certify_figures),
     ):
         print(f"measuring: {title} ...", file=sys.stderr, flush=True)

@@ -281,15 +281,15 @@ def frames(stream: bytes, size: int = MAX_MESSAGE) -> tuple[list[bytes], int]:
 # Key: name, least, most under any mechanism. The two lists are marked by their names.
 TASK: dict[int, tuple[str, int, int]] = {
     0: ("version", 1, 1),
-    1: ("mechanism", 1, 6),
+    1: ("mechanism", 1, 8),
     2: ("window", 2, 1024),
     3: ("k", 2, 1024),
     4: ("w", 1, 1024),
     5: ("epsilon", 1, LIMIT - 1),
     6: ("delta", 0, LIMIT - 1),
-    7: ("symbols", 2, 65536),
+    7: ("symbols", 2, 1 << 20),
     8: ("bins", -LIMIT, LIMIT - 1),
-    9: ("missing", 0, 65535),
+    9: ("missing", 0, (1 << 20) - 1),
     10: ("thresholds", 1, SCALE),
     11: ("spends", 1, LIMIT - 1),
     12: ("tick", 1, SCALE),
@@ -299,23 +299,40 @@ TASK: dict[int, tuple[str, int, int]] = {
     16: ("outbox", 1, 255),
     17: ("buckets", 2, 4096),
     18: ("method", 1, 7),
+    19: ("epochs", 2, 1 << 14),
+    20: ("rounds", 2, 1 << 20),
+    21: ("votes", 1, 1 << 14),
+    22: ("estimates", 1, 1 << 14),
+    23: ("levels", 0, SCALE),
+    24: ("failure", 1, LIMIT - 1),
+    25: ("polls", 1, 1 << 14),
+    26: ("coordinates", 2, 1 << 15),
+    27: ("items", 1, 1024),
 }
-LISTS = ("bins", "thresholds", "spends")
-OPTIONAL = {"w", "epsilon", "delta", "bins", "missing"}
+LISTS = ("bins", "thresholds", "spends", "levels")
+OPTIONAL = {"w", "epsilon", "delta", "bins", "missing", "polls"}
 STREAMS = (1, 2, 3)
+THRESH, HEAVYTHRESH = EPOCHS = (7, 8)
+OF_EPOCHS = {name for key, (name, *_) in TASK.items() if key > 18}
 JITTERSORT, GRR, OUE, OLH = 3, 4, 5, 6
 
 
 def absent(mechanism: int, rounds: bool) -> set[str]:
     """The fields that a Task of this mechanism, with a method or without, can not have."""
     if mechanism in STREAMS:
-        return {"w", "buckets", "spends", "method"}
-    never = {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+        return {"w", "buckets", "spends", "method"} | OF_EPOCHS
+    if mechanism in EPOCHS:
+        never = {"window", "k", "w", "delta", "spends", "batch", "resend", "outbox"}
+        never |= {"buckets", "method"}
+        return never | ({"coordinates", "items"} if mechanism == THRESH else {"bins"})
+    never = OF_EPOCHS | {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
     return never | ({"batch", "resend", "outbox"} if rounds else {"spends", "method"})
 
 
 def width(fields: dict[str, Any]) -> int:
     """Bytes of one report."""
+    if fields["mechanism"] in EPOCHS:
+        return 1 if fields["mechanism"] == THRESH else 3
     if fields["mechanism"] == OUE:
         return -(-fields["symbols"] // 8)
     if fields["mechanism"] == OLH:
@@ -348,8 +365,8 @@ def task(data: bytes) -> dict[str, Any]:
     if "mechanism" not in fields:
         raise Refused("mechanism")
     mechanism = fields["mechanism"]
-    rounds = "method" in fields and mechanism not in STREAMS
-    needed = {"w", "epsilon"} if rounds else set()
+    rounds = "method" in fields and mechanism not in (*STREAMS, *EPOCHS)
+    needed = {"w", "epsilon"} if rounds else {"epsilon"} if mechanism in EPOCHS else set()
     for name, _, _ in TASK.values():
         if name in absent(mechanism, rounds):
             if name in fields:
@@ -360,16 +377,18 @@ def task(data: bytes) -> dict[str, Any]:
         check_window(fields)
     # An answer and its frame leave less to a report than a release does.
     bits = 8 * (231 if rounds else 235)
-    if fields["symbols"] > {OUE: bits, OLH: 32749}.get(mechanism, 65536):
+    if fields["symbols"] > {OUE: bits, OLH: 32749, HEAVYTHRESH: 1 << 20}.get(mechanism, 65536):
         raise Refused("symbols")
     check_bins(fields)
     if rounds:
         check_spends(fields)
+    elif mechanism in EPOCHS:
+        check_epochs(fields)
     elif len(fields["thresholds"]) != 1 and mechanism != JITTERSORT:
         raise Refused("thresholds")
     if not probable(fields):
         raise Refused("thresholds")
-    if not rounds and fields["batch"] * width(fields) > 235:
+    if not rounds and mechanism not in EPOCHS and fields["batch"] * width(fields) > 235:
         raise Refused("batch")
     return fields
 
@@ -383,6 +402,28 @@ def check_spends(fields: dict[str, Any]) -> None:
         raise Refused("thresholds")
     if spends[-1] > fields["epsilon"]:
         raise Refused("spends")
+
+
+def check_epochs(fields: dict[str, Any]) -> None:
+    """What a device may say, within the epochs; as many levels as powers of 2 up to them."""
+    for name in ("votes", "estimates", "polls"):
+        if fields.get(name, 1) > fields["epochs"]:
+            raise Refused(name)
+    if len(fields["thresholds"]) != (3 if "polls" in fields else 2):
+        raise Refused("thresholds")
+    if fields["mechanism"] == THRESH:
+        widest = fields["rounds"] * (fields["symbols"] - 1)
+        if widest > SCALE:
+            raise Refused("rounds")
+    else:
+        widest = 2 * fields["rounds"]
+        if fields["items"] > fields["rounds"]:
+            raise Refused("items")
+    levels = fields["levels"]
+    if len(levels) != fields["epochs"].bit_length() or levels != sorted(levels):
+        raise Refused("levels")
+    if levels[-1] > widest:
+        raise Refused("levels")
 
 
 def check_window(fields: dict[str, Any]) -> None:
@@ -418,6 +459,8 @@ def probable(fields: dict[str, Any]) -> bool:
     if mechanism in STREAMS:
         # p = 1 - (window - 1) q >= q, or the privacy formula does not hold.
         return fields["window"] * thresholds[0] <= SCALE
+    if mechanism in EPOCHS:
+        return all(SCALE - one > one for one in thresholds)
     answers = {GRR: fields["symbols"], OUE: 2, OLH: fields.get("buckets", 0)}[mechanism]
     return all(SCALE - (answers - 1) * lie > lie for lie in thresholds)
 
@@ -457,3 +500,36 @@ def place(task: bytes, pseudonym: bytes) -> int:
         return (key[0] + sum(c * b for c, b in zip(key[1:], pseudonym, strict=True))) % 32749
 
     return 512 * h(outputs[16:25]) + h(outputs[25:34]) // 64
+
+
+# --- the signs of HeavyThresh ----------------------------------------------------------------
+
+
+def halfsiphash(key: bytes, message: bytes) -> int:
+    """HalfSipHash-2-4 with 32 bits, of any message, after the SipHash paper's section 2."""
+    words = [int.from_bytes(message[at : at + 4], "little") for at in range(0, len(message), 4)]
+    if len(message) % 4 == 0:
+        words.append(0)
+    words[-1] |= len(message) % 256 << 24
+    k = [int.from_bytes(key[at : at + 4], "little") for at in (0, 4)]
+    v = [k[0], k[1], k[0] ^ 0x6C796765, k[1] ^ 0x74656462]
+
+    def turned(word: int, by: int) -> int:
+        return (word << by | word >> 32 - by) % (1 << 32)
+
+    steps = ((0, 1, 5, 16), (2, 3, 8, 0), (0, 3, 7, 0), (2, 1, 13, 16))
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            for this, other, by, again in steps:
+                v[this] = (v[this] + v[other]) % (1 << 32)
+                v[other] = turned(v[other], by) ^ v[this]
+                v[this] = turned(v[this], again)
+
+    for word in words:
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[1] ^ v[3]

@@ -221,7 +221,9 @@ def stream(random: Random) -> bytes:
 
 def task_fields(random: Random) -> dict[str, Any]:
     """Draw a valid Task, small enough to be mutated often."""
-    mechanism = random.choice((1, 2, 3, 4, 5, 6))
+    mechanism = random.choice((1, 2, 3, 4, 5, 6, 7, 8))
+    if mechanism in decoder.EPOCHS:
+        return epoch_fields(random, mechanism)
     drawn: dict[str, Any] = {
         "version": 1,
         "mechanism": mechanism,
@@ -275,6 +277,43 @@ def task_fields(random: Random) -> dict[str, Any]:
     return drawn
 
 
+def epoch_fields(random: Random, mechanism: int) -> dict[str, Any]:
+    """Draw a valid Task of epochs."""
+    epochs = random.choice((2, 3, 16, 23, 24, 1 << 14))
+    rounds = random.choice((2, 24, 256))
+    thresh = mechanism == decoder.THRESH
+    symbols = random.choice((2, 3, 24, 65536) if thresh else (2, 24, 100_000, 1 << 20))
+    widest = rounds * (symbols - 1) if thresh else 2 * rounds
+    drawn: dict[str, Any] = {
+        "version": 1,
+        "mechanism": mechanism,
+        "epsilon": random.choice((1, 65536, LIMIT - 1)),
+        "symbols": symbols,
+        "tick": random.choice((1, 1000, 1 << 24)),
+        "beacon": random.choice((1, 256, 1 << 20)),
+        "epochs": epochs,
+        "rounds": rounds,
+        "votes": random.choice((1, epochs)),
+        "estimates": random.choice((1, epochs)),
+        "levels": sorted(random.choice((0, 23, widest)) for _ in range(epochs.bit_length())),
+        "failure": random.choice((1, 107374182, LIMIT - 1)),
+    }
+    drawn["levels"] = [min(level, widest) for level in drawn["levels"]]
+    if random.random() < 0.5:
+        drawn["polls"] = random.choice((1, epochs))
+    count = 3 if "polls" in drawn else 2
+    most = decoder.SCALE // 2 - 1
+    drawn["thresholds"] = [random.choice((1, most, 7000)) for _ in range(count)]
+    if not thresh:
+        drawn["coordinates"] = random.choice((2, 1024, 1 << 15))
+        drawn["items"] = random.choice((1, rounds))
+    if random.random() < 0.3:
+        drawn["missing"] = random.choice((0, symbols - 1))
+    if thresh and symbols <= 24 and random.random() < 0.5:
+        drawn["bins"] = sorted(random.sample(range(-LIMIT, LIMIT), symbols - 1))
+    return drawn
+
+
 def to_rounds(random: Random, drawn: dict[str, Any]) -> None:
     """Give an oracle's Task a method, with one entry or a few."""
     for name in ("batch", "resend", "outbox"):
@@ -309,10 +348,11 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.1:
         # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        return encoder.item({random.choice((2, 3, 4, 6, 13, 17, 18, 19, 24, 65536)): 2} | pairs)
+        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 65536))
+        return encoder.item({key: 2} | pairs)
     else:
-        edges = (value - 1, value + 1, -value, 0, 1, 2, 3, 236, 256, 1025, 65537, 1 << 24, LIMIT)
-        drawn[name] = random.choice(edges)
+        edges = (0, 1, 2, 3, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
+        drawn[name] = random.choice((value - 1, value + 1, -value, *edges))
     return encoder.task(drawn)
 
 

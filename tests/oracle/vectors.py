@@ -25,6 +25,7 @@ def unhex(value: Any) -> Any:
 MESSAGES = load("messages")
 TASK = load("task")
 GROUPS = load("groups")
+SIGNS = load("signs")
 
 
 def name(vector: Any) -> str:

@@ -5,7 +5,7 @@ Only the radio feeds the generator (Espressif's manual): here it is on and joins
 
 from os import urandom
 
-from tinyldp_device.boards.files import FileSlot, ledger_slots  # noqa: F401
+from tinyldp_device.boards.files import FileSlot, ledger_slots, lifetime_slots  # noqa: F401
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_protocol.messages import HARDWARE
 

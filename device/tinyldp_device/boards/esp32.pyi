@@ -2,6 +2,7 @@ from typing import Protocol, type_check_only
 
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.boards.files import ledger_slots as ledger_slots
+from tinyldp_device.boards.files import lifetime_slots as lifetime_slots
 from tinyldp_device.boards.repl import ReplLine
 
 @type_check_only

@@ -25,3 +25,8 @@ class FileSlot:
 def ledger_slots():
     """Where a board keeps what it has spent."""
     return FileSlot("tinyldp/ledger0"), FileSlot("tinyldp/ledger1")
+
+
+def lifetime_slots():
+    """Where a board keeps what it may still say in its life."""
+    return FileSlot("tinyldp/lifetime0"), FileSlot("tinyldp/lifetime1")

@@ -4,7 +4,7 @@ os.urandom mixes the jitter of the ring oscillator in software, so its quality
 is OS and not HARDWARE.
 """
 
-from tinyldp_device.boards.files import FileSlot, ledger_slots  # noqa: F401
+from tinyldp_device.boards.files import FileSlot, ledger_slots, lifetime_slots  # noqa: F401
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Urandom
 

@@ -1,14 +1,14 @@
 """What a flashed board runs: its Task, identity, sample function and line, put together.
 
-The board module gives source(), slots(), open_line() and, for Tasks with a method,
-ledger_slots() (see boards/).
+The board module gives source(), slots(), open_line(), for Tasks with a method
+ledger_slots() and for Tasks with epochs lifetime_slots() (see boards/).
 """
 
 import time
 
 from tinyldp_device.agent import Agent, run
 from tinyldp_device.entropy import Entropy, EntropyError
-from tinyldp_device.identity import RoundIdentity
+from tinyldp_device.identity import LifeIdentity, RoundIdentity
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.state import State, StateError
@@ -46,11 +46,14 @@ def start(board, task_path, sample):
     try:
         with open(task_path, "rb") as file:
             task = read_file(file.read())
-        identity = RoundIdentity(_state(board.slots()))
+        kind = RoundIdentity if task.epochs is None else LifeIdentity
+        identity = kind(_state(board.slots()))
         entropy = Entropy(board.source(), pool_words(task))
-        ledger = None
+        rounds = None
         if task.method is not None:
-            ledger = _ledger(board, task, identity, entropy)
+            rounds = _oracle_rounds(board, task, identity, entropy)
+        elif task.epochs is not None:
+            rounds = _epochs(board, task, identity, entropy)
     except TaskError as error:
         return _not_started(error.args[0])
     except StateError as error:
@@ -64,12 +67,12 @@ def start(board, task_path, sample):
     line = board.open_line()
     try:
         link = SerialLink(line)
-        if ledger is None:
+        if rounds is None:
             agent = Agent(task, entropy, link, identity.pseudonym)
         else:
             from tinyldp_device.rounds import RoundAgent
 
-            agent = RoundAgent(task, entropy, link, identity.pseudonym, ledger)
+            agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
         if identity.ended:
             agent.health = COUNTER_END
         run(agent, task.tick, sample, Clock(line))  # type: ignore
@@ -86,11 +89,25 @@ def _state(slots):
     return State(first, second)
 
 
-def _ledger(board, task, identity, entropy):
-    # Imported where it is used: a board holds what it runs.
-    from tinyldp_device.ledger import Ledger
+def _kept(board, slots):
+    if not hasattr(board, slots):
+        raise TaskError("The board file has no %s(), where what is spent would be kept." % slots)
+    return _state(getattr(board, slots)())
 
-    if not hasattr(board, "ledger_slots"):
-        raise TaskError("The board file has no ledger_slots(), where what is spent would be kept.")
-    state = _state(board.ledger_slots())
-    return Ledger(state, task, identity.cap, identity.horizon, entropy.word())
+
+# Imported where it is used: a board holds what it runs.
+def _oracle_rounds(board, task, identity, entropy):
+    from tinyldp_device.ledger import Ledger
+    from tinyldp_device.oraclerounds import OracleRounds
+
+    state = _kept(board, "ledger_slots")
+    ledger = Ledger(state, task, identity.cap, identity.horizon, entropy.word())
+    return OracleRounds(task, entropy, ledger)
+
+
+def _epochs(board, task, identity, entropy):
+    from tinyldp_device.epochs import Epochs
+    from tinyldp_device.lifetime import Lifetime
+
+    state = _kept(board, "lifetime_slots")
+    return Epochs(task, entropy, Lifetime(state, task, identity.allowance, entropy.word()))

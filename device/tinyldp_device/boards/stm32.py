@@ -4,7 +4,7 @@ MicroPython gives os.urandom only to those with a hardware generator, and reads
 it there; on the others entropy refuses to start ("missing").
 """
 
-from tinyldp_device.boards.files import FileSlot, ledger_slots  # noqa: F401
+from tinyldp_device.boards.files import FileSlot, ledger_slots, lifetime_slots  # noqa: F401
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Urandom
 from tinyldp_protocol.messages import HARDWARE

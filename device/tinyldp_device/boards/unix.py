@@ -2,7 +2,7 @@
 
 import termios
 
-from tinyldp_device.boards.files import FileSlot, ledger_slots  # noqa: F401
+from tinyldp_device.boards.files import FileSlot, ledger_slots, lifetime_slots  # noqa: F401
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Urandom
 

@@ -1,5 +1,6 @@
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.boards.files import ledger_slots as ledger_slots
+from tinyldp_device.boards.files import lifetime_slots as lifetime_slots
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Urandom
 

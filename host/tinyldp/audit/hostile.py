@@ -25,6 +25,7 @@ from tinyldp.simulate.pictures import check_ending, save
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.ledger import Ledger, provision
 from tinyldp_device.mechanism import pool_words
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol.framing import HEAD, TAIL
@@ -189,7 +190,8 @@ def _asked(
     ledger = Ledger(State(*slots), task, task.epsilon, task.w)
     line = _Line()
     entropy = Entropy(_Source(random), pool_words(task), allow_test=True)
-    agent = RoundAgent(task, entropy, line, device.to_bytes(8, "little"), ledger)
+    rounds = OracleRounds(task, entropy, ledger)
+    agent = RoundAgent(task, entropy, line, device.to_bytes(8, "little"), rounds)
     spends: list[int] = []
     found: dict[tuple[int, int], list[Answer]] = {}
     for step in range(steps):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from tinyldp.certify import jittersort, oracles, ranswitch, rounds, staswitch, statements
+from tinyldp.certify import epochs, jittersort, oracles, ranswitch, rounds, staswitch, statements
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
-from tinyldp.certify.paper import Claim, ranswitch_claim, rounds_claim
+from tinyldp.certify.paper import Claim, epochs_claim, ranswitch_claim, rounds_claim
 from tinyldp.errors import UserError
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS
-from tinyldp_protocol.task import JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
+from tinyldp.study import DELTA_UNIT, EPOCHS, EPSILON_UNIT, MECHANISMS, METHODS
+from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
 _METHODS = {number: name for name, number in METHODS.items()}
@@ -28,12 +28,14 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
 
     A stream's certified point is at the Task's epsilon, or where it names none, where
     delta falls no further; an oracle's epsilon is what one report loses, with delta 0,
-    that of rounds is what any w steps lose.
+    that of rounds is what any w steps lose, that of epochs what a whole life loses.
     Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
     without an epsilon.
     """
     if task.method is not None:
         return _certify_rounds(task, point)
+    if task.mechanism in EPOCHS:
+        return _certify_epochs(task, point)
     certified = _certify_stream if task.mechanism <= JITTERSORT else _certify_oracle
     return certified(task, point)
 
@@ -188,6 +190,45 @@ def _certify_rounds(task: Task, point: Fraction | None) -> Certificate:
         warnings=warnings,
         oracle=_NAMES[task.mechanism],
         entries=checked,
+    )
+
+
+def _certify_epochs(task: Task, point: Fraction | None) -> Certificate:
+    loss = epochs.lifetime_loss(task)
+    target = _scaled(task.epsilon, EPSILON_UNIT)
+    assert target is not None
+    within = epochs.within(task, target)
+    epsilon = loss if point is None else point
+    delta = rounds.delta(loss, epsilon)
+    warnings = _warnings(task, None, epsilon, delta, within)
+    if not within:
+        warnings += (statements.UNDERCHARGED,)
+    heavy = task.mechanism == HEAVYTHRESH
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=_NAMES[task.mechanism],
+        relation=statements.EPOCHS_RELATION,
+        definition=statements.EPOCHS_DEFINITION,
+        epsilon=epsilon,
+        delta=delta,
+        curve=_curve(lambda point: rounds.delta(loss, point), epsilon),
+        method=statements.EPOCHS_METHOD,
+        paper=epochs_claim(task),
+        w=None,
+        per_window=None,
+        lifetime=statements.epochs_lifetime(task.epochs * task.rounds),
+        target_epsilon=target,
+        target_delta=None,
+        within_target=within,
+        assumptions=(
+            statements.ANY_SERVER,
+            statements.COUNTERS,
+            statements.ALLOWANCE,
+            statements.ENTROPY,
+            *((statements.FULL_TABLE,) if heavy else ()),
+        ),
+        warnings=warnings,
+        sayings=epochs.sayings(task),
     )
 
 

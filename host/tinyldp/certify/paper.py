@@ -10,6 +10,9 @@ does not survive post-processing. By sets of outputs the claim fails for every
 k >= 3. Its theorem for StaSwitch has the same definition and rests on averages over
 a long stream; no figure of it is evaluated here.
 
+Thresh's paper claims epsilon-LDP for a whole life, with caps of a quarter of epsilon for votes
+and another for estimates.
+
 LDP-IDS claims w-event epsilon-LDP for its methods, which is true of what they are here.
 """
 
@@ -20,7 +23,8 @@ from fractions import Fraction
 from typing import Any
 
 from tinyldp.certify import ranswitch
-from tinyldp.certify.bounds import float_up, log_upper
+from tinyldp.certify.bounds import digits_up, float_up, log_upper
+from tinyldp.certify.epochs import sayings
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES
 from tinyldp_protocol.task import LBD, LPA, LPD, SCALE, Task
 
@@ -91,6 +95,22 @@ class WindowClaim:
             "counterexample": None,
             "statement": self.statement,
         }
+
+
+def epochs_claim(task: Task) -> WindowClaim:
+    """Joseph et al. 2018: the epsilon at which this Task's caps are the paper's, or below."""
+    votes, estimates = sayings(task)[:2]
+    cap = 4 * max(votes.times * votes.loss, estimates.times * estimates.loss)
+    late = 2 * (votes.times + 1) * votes.loss + (estimates.times + 1) * estimates.loss
+    text = (
+        "Joseph et al. claim epsilon-LDP for a whole life in which votes, and estimates, cost no"
+        f" more than epsilon/4 each: for these, epsilon {digits_up(cap)}. That is true of what is"
+        " counted before it is said, as here. A cap that is tested before it is counted lets one"
+        f" more of each through when epsilon/4 is no multiple of its cost: {digits_up(late)} here."
+    )
+    if task.polls is not None:
+        text += " The paper's remark on asking who has votes left has no figure."
+    return WindowClaim(cap, votes.total + estimates.total <= cap, text)
 
 
 def rounds_claim(task: Task, holds: bool) -> WindowClaim:

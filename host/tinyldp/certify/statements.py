@@ -46,6 +46,22 @@ ROUNDS_METHOD = (
     " ledger lets the spends of no window of steps exceed epsilon."
 )
 
+EPOCHS_RELATION = (
+    "Any two lives of one device under this Task: two series S and S' of data that differ in"
+    " anything, from its first epoch to its last."
+)
+EPOCHS_DEFINITION = (
+    "For every set O of all that the device ever answers and refuses,"
+    " Pr[A(S) in O] <= e^epsilon Pr[A(S') in O] + delta, whatever is asked, in any order, also"
+    " when it depends on earlier answers."
+)
+EPOCHS_METHOD = (
+    "Transition probabilities of a vote, an estimate and a poll, exact, from the Task's integers."
+    " Votes are cast in at most so many epochs of either life, estimates given in at most so many"
+    " updates, and both are counted before anything is drawn; losses of answers add up. It is"
+    " reached when there are more epochs than twice the votes."
+)
+
 ENTROPY = (
     "The device's random words are uniform, independent and secret: who can predict or repeat"
     " them (weak entropy, a test source, a rolled-back device) sees through all of the noise."
@@ -64,6 +80,30 @@ LEDGER = (
     " an answer is never drawn again, and lost or damaged storage counts as a window spent."
     " A rollback of the whole storage to an older state is outside the guarantee: who can do"
     " that gets the spends since then once more (and can read the sensor)."
+)
+ANY_SERVER = (
+    "The server need not be honest: whatever it asks, repeats, reorders or renumbers, an epoch of"
+    " the device's own is answered for once, and an update that is announced falsely is one of the"
+    " estimates that a device may give, and no more. A refusal depends on no value."
+)
+COUNTERS = (
+    "The device's storage: what it says is counted there before anything is drawn, whether or not"
+    " the counter moves, an answer is drawn once, and lost or damaged storage counts as a life"
+    " spent. A rollback of the whole storage to an older state is outside the guarantee: who can"
+    " do that is told as much once more (and can read the sensor)."
+)
+ALLOWANCE = (
+    "The whole loss is charged to the device's allowance for life when it starts with the Task,"
+    " and never given back; a Task that comes back after another one is charged again. Other"
+    " kinds of Tasks are charged elsewhere or not at all: they do not compose with this one."
+)
+FULL_TABLE = (
+    "How many different items there were in an epoch shows in nothing that is sent: those that"
+    " found no room in the table change what is counted, not what is said of it."
+)
+UNDERCHARGED = (
+    "The device would be charged less than it loses: a Task's epsilon is what is taken from its"
+    " allowance for life."
 )
 OWN_STEPS = (
     "Steps are the device's own, as far as it can vouch for them, whatever numbers the server"
@@ -140,3 +180,12 @@ def oracle_lifetime(w: int | None) -> str:
     if w is None:
         return text
     return f"Any {w} consecutive steps lose up to {w} times epsilon (w-event). " + text
+
+
+def epochs_lifetime(steps: int) -> str:
+    return (
+        f"epsilon is the whole loss of a device under this Task, of all its {steps:,} steps; after"
+        " the last epoch, or once its votes and estimates are used up, what it sends tells nothing"
+        " more. The loss of another Task adds to it, within the allowance for life that the device"
+        " was provisioned with."
+    )

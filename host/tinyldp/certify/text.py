@@ -7,6 +7,7 @@ import textwrap
 from tinyldp import figures
 from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
+from tinyldp.certify.epochs import Saying
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT
@@ -29,6 +30,8 @@ def text_certificate(certificate: Certificate) -> str:
     lines.append(_line("target", _target(c)))
     if c.entries:
         lines.append(_line("entries", _entries(c.entries)))
+    for each in c.sayings or ():
+        lines.append(_line(each.name, _saying(each)))
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
@@ -80,6 +83,14 @@ def _entries(entries: tuple[Entry, ...]) -> str:
     if count == 1:
         return f"the only one loses {shown[0]}: {verdict}"
     return f"{count}, which lose from {shown[0]} to {shown[1]}: {verdict}"
+
+
+def _saying(saying: Saying) -> str:
+    each = f"epsilon {digits_up(saying.loss)} each"
+    times = f"{saying.times} of {each}"
+    if saying.factor > 1:
+        times = f"{saying.times} in either life, {saying.factor * saying.times} of {each}"
+    return f"{times}: {digits_up(saying.total)}"
 
 
 def _paper(claim: Claim | WindowClaim) -> str:

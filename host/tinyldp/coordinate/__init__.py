@@ -17,9 +17,22 @@ from tinyldp.coordinate.coordinator import (
     Decision,
 )
 from tinyldp.coordinate.entries import entry_task
+from tinyldp.coordinate.epochs import (
+    EPOCH_OUTCOMES,
+    EXHAUSTED,
+    HELD,
+    EpochCoordinator,
+    EpochDecision,
+    Standing,
+    asks_poll,
+)
 from tinyldp.coordinate.groups import Circle, meant
+from tinyldp.coordinate.make import make_coordinator, of_epochs
 
 __all__ = [
+    "EPOCH_OUTCOMES",
+    "EXHAUSTED",
+    "HELD",
     "NULLIFIED",
     "OUTCOMES",
     "PUBLISHED",
@@ -31,6 +44,12 @@ __all__ = [
     "Circle",
     "Coordinator",
     "Decision",
+    "EpochCoordinator",
+    "EpochDecision",
+    "Standing",
+    "asks_poll",
     "entry_task",
+    "make_coordinator",
     "meant",
+    "of_epochs",
 ]

@@ -34,8 +34,10 @@ import numpy.typing as npt
 from tinyldp.coordinate.entries import entry_task
 from tinyldp.coordinate.estimates import difference, estimate, nothing
 from tinyldp.coordinate.schedules import Absorption, Distribution, Potential, Wanted, make_schedule
-from tinyldp.estimate import report_variance
-from tinyldp_protocol.task import LPA, LPD, LPU, Task
+from tinyldp.errors import UserError
+from tinyldp.estimate import report_variance, supports
+from tinyldp_protocol.messages import COUNTER_MAX
+from tinyldp_protocol.task import GRR, LPA, LPD, LPU, Task
 
 # What became of a step. With all but the first the last release stands.
 PUBLISHED = "published"
@@ -98,9 +100,12 @@ class Coordinator:
 
     users: how many devices there are; may be set between steps. Nobody is asked for more than
     w steps' epsilon if groups are taken in circular order and rest (groups.Circle).
-    decision: of the last step, None while one is open. Raises UserError when the Task has
-    no method, or other spends than the method's.
+    decision: of the last step, None while one is open. last: the last t that there is.
+    two_phases: whether a step may ask twice. Raises UserError when the Task has no method, or
+    other spends than the method's.
     """
+
+    last = COUNTER_MAX
 
     def __init__(self, task: Task, users: int, start: int = 0) -> None:
         self._task = task
@@ -126,6 +131,10 @@ class Coordinator:
         self._taken = 0
 
     @property
+    def two_phases(self) -> bool:
+        return self._schedule.adaptive
+
+    @property
     def _step(self) -> int:
         return self._t - self._start + 1
 
@@ -144,11 +153,24 @@ class Coordinator:
             return self._decide(SKIPPED)
         return self._ask(1, wanted)
 
+    def tally(self, ask: Ask, reports: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """(d,) support counts of reports, (n, width) uint8; those of several may be added.
+
+        Raises UserError for a report that no device can have sent.
+        """
+        oracle = self._oracles[ask.entry]
+        array = np.asarray(reports)
+        if array.ndim != 2 or array.shape[1] != oracle.width or array.dtype != np.uint8:
+            raise UserError(f"Reports of this Task must be bytes, {oracle.width} each.")
+        if oracle.mechanism == GRR:
+            array = np.ascontiguousarray(array).view(f"<u{oracle.width}")[:, 0]
+        return supports(oracle, array)
+
     def heard(self, supports: npt.ArrayLike, n: int) -> Ask | None:
         """Take in what answered the last query; what to ask next, or None: see decision.
 
-        supports: (d,) support counts of the n answers (estimate.supports with the query's
-        entry_task). Raises ValueError for what cannot be counts of n answers.
+        supports: (d,) support counts of the n answers (their tally). Raises ValueError for what
+        cannot be counts of n answers.
         """
         asked = self._asked
         if asked is None:

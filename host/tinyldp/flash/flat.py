@@ -8,6 +8,7 @@ that what runs there is replaced in place:
     sample.py        the user's sample function
     state0, state1   pseudonym and boots (see tinyldp_device.state)
     ledger0, ledger1 what was spent, of a device that is asked
+    lifetime0, lifetime1  what was said, of a device with epochs
 
 Wherever that is interrupted, the board runs the old version, or the new one, or
 nothing until it is flashed again; its identity stays.
@@ -27,6 +28,7 @@ from tinyldp_device.state import StateError
 
 SLOTS = ("state0", "state1")
 LEDGER_SLOTS = ("ledger0", "ledger1")
+LIFETIME_SLOTS = ("lifetime0", "lifetime1")
 STUB = b"print('tinyldp: flash again')\n"
 
 
@@ -38,6 +40,7 @@ class Flat(NamedTuple):
     pseudonym: bytes
     identity: str
     allowance: Allowance | None
+    lifetime: int | None
 
 
 def flash_flat(board: Board, order: Order) -> Flat:
@@ -59,11 +62,13 @@ def flash_flat(board: Board, order: Order) -> Flat:
         files,
         SLOTS,
         LEDGER_SLOTS,
+        LIFETIME_SLOTS,
         order.task,
         used=used,
         new=order.new_identity,
         cap=order.cap,
         horizon=order.horizon,
+        lifetime=order.lifetime,
     )
     sample = files.read("sample.py") if order.sample is None else order.sample
     if sample is None:
@@ -74,7 +79,7 @@ def flash_flat(board: Board, order: Order) -> Flat:
     pseudonym = identities.write()
     copied = _replace(files, built, main, order.progress)
     identity = "kept" if identities.identity == "kept" else "new"
-    return Flat(built, copied, pseudonym, identity, identities.allowance)
+    return Flat(built, copied, pseudonym, identity, identities.allowance, identities.lifetime)
 
 
 def _has_state(files: FlatFiles) -> bool:

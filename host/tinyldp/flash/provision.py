@@ -7,6 +7,7 @@ On the board, below the folder that it starts in:
     tinyldp/VERSION/       modules, Task and sample function of one version
     tinyldp/state0, state1 pseudonym, boots and what it may spend (see tinyldp_device.identity)
     tinyldp/ledger0, ledger1  what it has spent (see tinyldp_device.ledger)
+    tinyldp/lifetime0, lifetime1  what it has said in its life (see tinyldp_device.lifetime)
 
 A version is copied whole and verified before one small file names it. Wherever
 that is interrupted, the board runs the old version or the new one.
@@ -25,6 +26,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
 from tinyldp.flash.identities import Identities, ledger_data
+from tinyldp.flash.lifetimes import lifetime_data
 from tinyldp.flash.stored import Order, Progress, no_sample, refuse_foreign_main
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
@@ -34,6 +36,7 @@ OLDEST = (1, 20)
 ROOT = "tinyldp"
 SLOTS = (f"{ROOT}/state0", f"{ROOT}/state1")
 LEDGER_SLOTS = (f"{ROOT}/ledger0", f"{ROOT}/ledger1")
+LIFETIME_SLOTS = (f"{ROOT}/lifetime0", f"{ROOT}/lifetime1")
 USES = (f"{ROOT}/use0", f"{ROOT}/use1")
 # Board files by sys.platform.
 BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
@@ -85,6 +88,7 @@ class Flashed:
 
     verified: how the board's files were checked. cap, horizon: what the device may spend
     (2^-16 of one epsilon) in so many steps, whatever its Task; None without a ledger.
+    allowance: likewise for life, None where no Task with epochs ever was.
     """
 
     port: str
@@ -100,6 +104,7 @@ class Flashed:
     verified: str
     cap: int | None = None
     horizon: int | None = None
+    allowance: int | None = None
 
 
 def flash(
@@ -113,6 +118,7 @@ def flash(
     replace_main: bool = False,
     cap: int | None = None,
     horizon: int | None = None,
+    allowance: int | None = None,
     progress: Progress | None = None,
     waiting: Callable[[str], None] | None = None,
 ) -> Flashed:
@@ -124,8 +130,9 @@ def flash(
     as .mpy files. new_identity: draw another pseudonym, forget the old one.
     replace_main: overwrite a main.py that is not tinyldp's. cap, horizon: what the
     device may ever spend (2^-16 of one epsilon) in so many steps, fixed when its
-    ledger is made, by default by the Task's epsilon and w. progress: files done,
-    files in all, the next one. waiting: see Board.
+    ledger is made, by default by the Task's epsilon and w. allowance: what it may spend
+    in all its life on Tasks with epochs, fixed likewise, by default by the Task's epsilon.
+    progress: files done, files in all, the next one. waiting: see Board.
     Raises UserError in every other case, with the old version still in use.
     """
     order = Order(
@@ -135,6 +142,7 @@ def flash(
         replace_main=replace_main,
         cap=cap,
         horizon=horizon,
+        lifetime=allowance,
         progress=progress,
     )
     own = None if board_file is None else _read_board_file(board_file, task)
@@ -186,11 +194,13 @@ def _flash(board: Board, order: Order, own: tuple[str, bytes] | None, compiled: 
         board,
         SLOTS,
         LEDGER_SLOTS,
+        LIFETIME_SLOTS,
         order.task,
         used=use is not None,
         new=order.new_identity,
         cap=order.cap,
         horizon=order.horizon,
+        lifetime=order.lifetime,
     )
     allowance = identities.allowance
     _refuse_too_large(board, order.task, allowance.horizon if allowance else 0)
@@ -215,6 +225,7 @@ def _flash(board: Board, order: Order, own: tuple[str, bytes] | None, compiled: 
         verified="by SHA-256",
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
+        allowance=identities.lifetime,
     )
 
 
@@ -235,6 +246,7 @@ def _flash_microbit(board: Board, order: Order) -> Flashed:
         verified="by reading them back",
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
+        allowance=done.lifetime,
     )
 
 
@@ -306,7 +318,12 @@ def _read_board_file(path: Path, task: Task) -> tuple[str, bytes]:
         raise UserError(f"{path} has no name that a module can have.")
     content, tree = _read_module(path)
     defined = _defined(tree)
-    for name in ("source", "slots", "open_line", *(["ledger_slots"] if task.method else [])):
+    needed = ["source", "slots", "open_line"]
+    if task.method is not None:
+        needed.append("ledger_slots")
+    elif task.epochs is not None:
+        needed.append("lifetime_slots")
+    for name in needed:
         if name not in defined:
             raise UserError(f"{path} defines no function {name}(), which this Task needs.")
     return path.stem, content
@@ -336,7 +353,10 @@ def _suited(board: Board, own: tuple[str, bytes] | None) -> tuple[str, bytes | N
 def _refuse_too_large(board: Board, task: Task, horizon: int) -> None:
     board.command(b"import gc;gc.collect()")
     free = board.value(b"gc.mem_free()", "asked for its memory")
-    needed = task_data(task) if task.method is None else ledger_data(task, horizon)
+    if task.epochs is not None:
+        needed = lifetime_data(task)
+    else:
+        needed = task_data(task) if task.method is None else ledger_data(task, horizon)
     if free < needed:
         raise UserError(
             f"The board cannot hold this Task: its buffers take {needed} bytes of memory, "

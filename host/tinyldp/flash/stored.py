@@ -23,6 +23,7 @@ class Order:
     replace_main: bool
     cap: int | None
     horizon: int | None
+    lifetime: int | None
     progress: Progress | None
 
 

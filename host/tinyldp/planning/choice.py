@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tinyldp.planning import oracles, refusal
+from tinyldp.planning.epochs import choose_epochs
 from tinyldp.planning.jitter import jittersort_weights
 from tinyldp.planning.rounds import choose_rounds
 from tinyldp.planning.switches import Progress, ranswitch_threshold, staswitch_threshold
@@ -16,11 +17,15 @@ def choose(study: Study, progress: Progress | None = None) -> Task:
     """The Task of a study that states integers, or a target.
 
     Least cost is the least displacement for RanSwitch and StaSwitch, the least
-    latency for JitterSort and the least variance for the oracles (and rounds). progress: told
-    how far long work is. Raises UserError, one sentence, when no integers meet the target.
+    latency for JitterSort and the least variance for the oracles (and rounds); Thresh and
+    HeavyThresh spend what they are given. progress: told how far long work is.
+
+    Raises UserError, one sentence, when no integers meet the target.
     """
     if study.method is not None:
         return choose_rounds(study)
+    if study.settings is not None:
+        return choose_epochs(study)
     if study.thresholds is not None:
         return study.task()
     assert study.epsilon is not None

@@ -15,11 +15,21 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import stated
 from tinyldp.laws import displacement_law
-from tinyldp.planning import rounds_costs
+from tinyldp.planning import epochs_costs, rounds_costs
+from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
 from tinyldp.planning.switches import STEPS, Progress
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS, TITLES, Study
+from tinyldp.study import (
+    DELTA_UNIT,
+    EPOCHS,
+    EPSILON_UNIT,
+    MECHANISMS,
+    METHODS,
+    STREAMS,
+    TITLES,
+    Study,
+)
 from tinyldp_device.mechanism import make_mechanism, pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
@@ -43,14 +53,14 @@ class Plan:
 
     epsilon, delta: what the integers give away, rounded up: streams, delta at the
     study's epsilon (or where it names none, where delta falls no further), oracles,
-    the epsilon of one report, rounds, that of any w consecutive steps; None where there
-    is no exact figure.
+    the epsilon of one report, rounds, that of any w consecutive steps, epochs, that of a
+    device's whole life; None where there is no exact figure.
     expected_displacement: E|steps| by which a value is released early or late, None
     where no exact law is at hand. latency_steps: steps that a value waits on average.
     device_bytes: see device_bytes(). variance: of one estimated frequency with a
     report from each of `devices` (of rounds, from those that one query is meant for, at
     the spend that every step or sample has), None for streams or without them. entries,
-    communication: of rounds.
+    communication: of rounds. epochs: of Thresh and HeavyThresh.
     """
 
     task: Task
@@ -64,6 +74,7 @@ class Plan:
     variance: float | None
     entries: tuple[EntryCost, ...] | None = None
     communication: Communication | None = None
+    epochs: EpochCosts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
@@ -76,6 +87,8 @@ class Plan:
                 "entries": [entry.to_json() for entry in self.entries],
                 "communication": self.communication.to_json(),
             }
+        if self.epochs is not None:
+            rounds = self.epochs.to_json()
         return {
             "task_id": self.task.id.hex(),
             "mechanism": methods.get(self.task.method or 0, names[self.task.mechanism]),
@@ -96,6 +109,8 @@ def assess(study: Study, task: Task, path: Path, progress: Progress | None = Non
     """The costs of a study's Task, which is or will be at `path`."""
     if task.method is not None:
         return _assess_rounds(study, task, path)
+    if task.mechanism in EPOCHS:
+        return _assess_epochs(study, task, path)
     long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
@@ -138,16 +153,35 @@ def _assess_rounds(study: Study, task: Task, path: Path) -> Plan:
     )
 
 
+def _assess_epochs(study: Study, task: Task, path: Path) -> Plan:
+    costs = epochs_costs.epoch_costs(study, task)
+    return Plan(
+        task=task,
+        path=path,
+        epsilon=costs.lifetime,
+        delta=0.0,
+        expected_displacement=0.0,
+        latency_steps=0,
+        device_bytes=device_bytes(task),
+        devices=study.devices,
+        variance=costs.deviation**2,
+        epochs=costs,
+    )
+
+
 def device_bytes(task: Task) -> int:
     """Memory that the Task's integers decide on: bytes on a 32-bit board.
 
     The mechanism's arrays (and a word for each of its Task's thresholds, where it
     reads them at every step), its pool of random words, and an outbox full of
-    serial frames (of rounds: the ledger, and a frame of each kind); without MicroPython's
+    serial frames (of rounds and epochs: the ledger or the counters for life, and a frame of
+    each kind); without MicroPython's
     own few bytes for each object, and without code. Measured on the device package's own
     objects.
     """
     total = _POOL_BYTES * pool_words(task)
+    if task.mechanism in EPOCHS:
+        return total + epochs_costs.epochs_bytes(task)
     for held in vars(make_mechanism(task, _NoWords())).values():
         if isinstance(held, array):
             total += len(held) * held.itemsize
@@ -164,9 +198,12 @@ def device_bytes(task: Task) -> int:
 def text_plan(plan: Plan) -> str:
     """What was chosen, what it gives away and what it costs, for people."""
     task = plan.task
-    described = f"{TITLES[task.mechanism]}, {_described(task)}"
     if task.method is not None:
         described = rounds_costs.described(task)
+    elif task.mechanism in EPOCHS:
+        described = epochs_costs.described(task)
+    else:
+        described = f"{TITLES[task.mechanism]}, {_described(task)}"
     lines = [
         f"Task {task.id.hex()} ({plan.to_json()['bytes']} bytes) written to {plan.path}: "
         f"{described}."
@@ -174,11 +211,15 @@ def text_plan(plan: Plan) -> str:
     if plan.entries is not None:
         lines.append(rounds_costs.loss(task))
         lines += rounds_costs.cost_lines(task, plan.entries, plan.devices)
+    elif plan.epochs is not None:
+        lines += epochs_costs.cost_lines(task, plan.epochs)
     elif task.mechanism in STREAMS:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:
         lines += [_oracle_loss(plan), _oracle_costs(plan)]
     rest = "its ledger and frames" if task.method is not None else f"{task.outbox} frames"
+    if plan.epochs is not None:
+        rest = "its counters for life and frames"
     lines.append(
         f"Device memory: {plan.device_bytes:,} bytes for the mechanism, its random words and "
         f"{rest}."
@@ -209,6 +250,9 @@ def _integers(task: Task) -> dict[str, Any]:
         return found
     if task.mechanism == JITTERSORT:
         return {"window": task.window, "weights": list(task.thresholds)}
+    if task.mechanism in EPOCHS:
+        chosen = ("epsilon", "thresholds", "votes", "estimates", "levels")
+        return {name: getattr(task, name) for name in chosen}
     found = {"threshold": task.thresholds[0]}
     if task.mechanism in STREAMS:
         found["window"] = task.window

@@ -103,11 +103,13 @@ def communication(task: Task) -> Communication:
 
 
 def rounds_bytes(task: Task) -> int:
-    """The ledger (its horizon w) with both answers, and each kind of message and of frame.
-
-    There are two frames of answers, one for each phase.
-    """
+    """The ledger (its horizon w) with both answers, and each kind of message and of frame."""
     assert task.w is not None
+    return RING_AT + _SPEND * task.w + 2 * task.payload + frames_bytes(task)
+
+
+def frames_bytes(task: Task) -> int:
+    """Each kind of message of a device that is asked, and of frame: two of answers, one a phase."""
     eight = bytes(8)
     once = (
         put_hello(None, 0, bytes(3), eight, eight, eight, 0, 0),
@@ -116,7 +118,7 @@ def rounds_bytes(task: Task) -> int:
         _answer(task),
     )
     frames = sum(2 * (HEAD + message + TAIL) for message in once)
-    return RING_AT + _SPEND * task.w + 2 * task.payload + frames + HEAD + _answer(task) + TAIL
+    return frames + HEAD + _answer(task) + TAIL
 
 
 def _answer(task: Task) -> int:

@@ -8,6 +8,7 @@ from tinyldp.callable import make_callable
 from tinyldp.simulate.fleet import STEPS, simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import (
+    EpochSimulation,
     OracleSimulation,
     RoundSimulation,
     Simulation,
@@ -19,6 +20,7 @@ from tinyldp.simulate.text import text_simulation
 __all__ = [
     "STEPS",
     "SWEEP_STEPS",
+    "EpochSimulation",
     "OracleSimulation",
     "RoundSimulation",
     "Simulation",

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.coordinate import of_epochs
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance, frequencies, support_chances, supports
 from tinyldp.laws import displacement_law, settled
 from tinyldp.planning import choose
 from tinyldp.simulate import aggregate, oracles
+from tinyldp.simulate.epochs import simulate_epochs
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.simulation import (
     AGGREGATE,
@@ -55,7 +57,7 @@ _WRAP = 1 << 16
 def simulate(
     study: Study | Task | str | Path,
     devices: int | None = None,
-    steps: int = STEPS,
+    steps: int | None = None,
     seed: int = 0,
     progress: Told | None = None,
     *,
@@ -64,7 +66,8 @@ def simulate(
 ) -> Simulation:
     """Run `devices` devices of a study for `steps` steps each.
 
-    study: a study, its file, or a Task. devices: the study's fleet if None.
+    study: a study, its file, or a Task. devices: the study's fleet if None. steps: 1,000 if
+    None, of epochs all that the Task has.
 
     Streams: each device gets a series of its own, uniform on 0..h(t) at step t, where
     h rises from a tenth of the alphabet at night to all of it at noon; a day is that of
@@ -73,6 +76,9 @@ def simulate(
 
     Rounds: the study's method on the stream that it names ([stream] source and seed; "lns"
     and 0 for a Task or a study that names none), until that ends (rounds.simulate_rounds).
+
+    Epochs: what the study's [stream] says, or one change half-way (epochs.simulate_epochs);
+    whole epochs only.
 
     Oracles: one population, in which value v is held in proportion to 1 / (v + 1);
     every device reports in each of the steps.
@@ -92,11 +98,14 @@ def simulate(
     for name, n, least, most in (
         ("devices", devices, 1, 1 << 60),
         # The means of each step are kept.
-        ("steps", steps, 1, 1 << 24),
+        ("steps", STEPS if steps is None else steps, 1, 1 << 60 if of_epochs(task) else 1 << 24),
         ("seed", seed, 0, 1 << 60),
     ):
         if not least <= n <= most:
             raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
+    if of_epochs(task):
+        return _epochs(study, task, devices, steps, seed, progress)
+    steps = STEPS if steps is None else steps
     if task.method is not None:
         named = isinstance(study, Study)
         return simulate_rounds(
@@ -112,6 +121,28 @@ def simulate(
     if task.mechanism in STREAMS:
         return _streams(task, devices, steps, seed, progress, steps_at_once)
     return _oracles(task, devices, steps, seed, progress, aggregated)
+
+
+def _epochs(
+    study: Study | Task,
+    task: Task,
+    devices: int,
+    steps: int | None,
+    seed: int,
+    progress: Told | None,
+) -> Simulation:
+    assert task.rounds is not None
+    if steps is not None and steps < task.rounds:
+        raise UserError(f"steps must be {task.rounds:,} or more, an epoch, but is {steps:,}.")
+    return simulate_epochs(
+        task,
+        devices,
+        seed,
+        progress,
+        stream=study.stream if isinstance(study, Study) else None,
+        stream_seed=(isinstance(study, Study) and study.seed) or 0,
+        epochs=None if steps is None else steps // task.rounds,
+    )
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:

@@ -11,7 +11,9 @@ from tinyldp.errors import UserError
 from tinyldp.laws import displacement_law
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.report.symbols import symbol_name
+from tinyldp.simulate.epoch_pictures import HEIGHT, draw_epochs
 from tinyldp.simulate.simulation import (
+    EpochSimulation,
     OracleSimulation,
     RoundSimulation,
     Simulation,
@@ -38,12 +40,15 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
     Streams: the displacements against the exact law, and the fleet's mean over time.
     Oracles: the first round's estimates with their intervals, against the truth.
     Rounds: the released frequencies over the true ones, value by value.
+    Epochs: what was published over the truth, the votes, and what devices have left.
     Raises UserError when the file can't be written or its format is unknown.
     """
     check_ending(path)
     height = 5.2 if isinstance(simulation, StreamSimulation) else 3.4
     if isinstance(simulation, RoundSimulation):
         height = 0.9 + 1.3 * len(_shown(simulation))
+    elif isinstance(simulation, EpochSimulation):
+        height = HEIGHT
     with drawing((9.6, height)) as figure:
         if isinstance(simulation, StreamSimulation):
             above, below = figure.subplots(2, 1)
@@ -53,6 +58,8 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
             _frequencies(figure.subplots(), simulation)
         elif isinstance(simulation, RoundSimulation):
             _releases(figure, simulation)
+        elif isinstance(simulation, EpochSimulation):
+            draw_epochs(figure, simulation)
         save(figure, path)
 
 

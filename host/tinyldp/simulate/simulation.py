@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.certify.bounds import float_up
+from tinyldp.certify.epochs import lifetime_loss
 from tinyldp.coordinate import Decision
+from tinyldp.coordinate.epochs import EpochDecision
+from tinyldp.estimate.heavy import Frequencies
 from tinyldp.study import EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import Task
 
@@ -173,6 +177,95 @@ class RoundSimulation(Simulation):
             "refused": self.refused,
             "drawn": self.drawn,
         }
+
+
+@dataclass(frozen=True)
+class EpochSimulation(Simulation):
+    """Thresh or HeavyThresh over a Task's epochs, devices * steps of their steps.
+
+    decisions: one for each epoch. truth, published: (epochs, k) what the fleet held and what
+    stood; k = 1, the mean of 0..1, or for HeavyThresh the frequencies of `items`: (k,), those
+    that occur, else None. lives: (epochs, 2) votes and estimates that a device has left, on
+    average. found: HeavyThresh: the heavy hitters of each update.
+    """
+
+    decisions: tuple[EpochDecision, ...]
+    truth: Array
+    published: Array
+    lives: Array
+    items: Array | None
+    found: tuple[Frequencies, ...]
+
+    @property
+    def updates(self) -> tuple[int, ...]:
+        """The epochs with a new estimate."""
+        return tuple(decision.t for decision in self.decisions if decision.published)
+
+    @property
+    def mean_error(self) -> float:
+        """Mean over epochs (and items) of |published - truth|."""
+        return float(np.abs(self.published - self.truth).mean())
+
+    @property
+    def max_error(self) -> float:
+        return float(np.abs(self.published - self.truth).max())
+
+    @property
+    def votes_left(self) -> float:
+        """Of a device at the end, on average; estimates_left likewise."""
+        return float(self.lives[-1, 0])
+
+    @property
+    def estimates_left(self) -> float:
+        return float(self.lives[-1, 1])
+
+    @property
+    def certified_epsilon(self) -> float:
+        """What the Task's whole life costs a device, whatever it says (see certify)."""
+        return float_up(lifetime_loss(self.task))
+
+    def to_json(self) -> dict[str, Any]:
+        result = {
+            **super().to_json(),
+            "mechanism": _name(MECHANISMS, self.task.mechanism),
+            "epochs": len(self.decisions),
+            "updates": len(self.updates),
+            "updated": list(self.updates),
+            "mean_error": self.mean_error,
+            "max_error": self.max_error,
+            "votes_left": self.votes_left,
+            "estimates_left": self.estimates_left,
+            "certified_epsilon": self.certified_epsilon,
+            "outcomes": [decision.outcome for decision in self.decisions],
+        }
+        polls = [decision for decision in self.decisions if decision.poll is not None]
+        if polls:
+            result["polls"] = [_poll(decision) for decision in polls]
+        if self.items is None:
+            result["published"] = self.published[:, 0].tolist()
+            result["truth"] = self.truth[:, 0].tolist()
+        else:
+            pairs = zip(self.updates, self.found, strict=True)
+            result["heavy_hitters"] = [_hitters(t, found) for t, found in pairs]
+        return result
+
+
+def _poll(decision: EpochDecision) -> dict[str, Any]:
+    poll = decision.poll
+    assert poll is not None
+    return {"t": decision.t, "with_votes": poll.mean, "low": poll.low, "high": poll.high}
+
+
+def _hitters(t: int, found: Frequencies) -> dict[str, Any]:
+    return {
+        "t": t,
+        "items": found.items.tolist(),
+        "frequencies": found.frequencies.tolist(),
+        "low": found.low.tolist(),
+        "high": found.high.tolist(),
+        "error": found.error,
+        "confidence": found.confidence,
+    }
 
 
 def _name(names: dict[str, int], number: int | None) -> str:

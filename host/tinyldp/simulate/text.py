@@ -7,6 +7,7 @@ from collections import Counter
 from tinyldp.laws import why_no_law
 from tinyldp.simulate.simulation import (
     AGGREGATE,
+    EpochSimulation,
     OracleSimulation,
     RoundSimulation,
     Simulation,
@@ -54,13 +55,18 @@ def text_simulation(simulation: Simulation) -> str:
         aggregated = simulation.drawn == AGGREGATE
     else:
         aggregated = False
+    table: list[str] = []
+    if isinstance(simulation, EpochSimulation):
+        rows += _epochs(simulation)
+        table = ["", *_epoch_table(simulation)]
+        notes.append("What an epoch's steps come to is drawn directly, reports device by device.")
     if aggregated and task.mechanism == OLH:
         notes.append(
             "OLH's counts were drawn as if its hash were ideal: each alone follows its"
             " exact law, together they are taken to be independent."
         )
     width = max(len(name) for name, _ in rows)
-    return "\n".join([f"{name:{width}}  {value}" for name, value in rows] + ["", *notes])
+    return "\n".join([f"{name:{width}}  {value}" for name, value in rows] + [*table, "", *notes])
 
 
 def _rounds(simulation: RoundSimulation) -> list[tuple[str, str]]:
@@ -83,3 +89,47 @@ def _rounds(simulation: RoundSimulation) -> list[tuple[str, str]]:
         ),
         ("queries refused", f"{simulation.refused:,}"),
     ]
+
+
+def _epochs(simulation: EpochSimulation) -> list[tuple[str, str]]:
+    task = simulation.task
+    at = ", ".join(str(t) for t in simulation.updates)
+    rows = [
+        ("epochs", f"{len(simulation.decisions):,}"),
+        ("updates", f"{len(simulation.updates)}, in epoch {at}" if at else "none"),
+        ("mean error", f"{simulation.mean_error:.4f}"),
+        ("largest error", f"{simulation.max_error:.4f}"),
+        ("votes left", f"{simulation.votes_left:.2f} of {task.votes}, on average"),
+        ("estimates left", f"{simulation.estimates_left:.2f} of {task.estimates}, on average"),
+        ("certified epsilon", f"{simulation.certified_epsilon:.4f}, for a device's whole life"),
+    ]
+    for t, found in zip(simulation.updates, simulation.found, strict=False):
+        items = ", ".join(
+            f"{item} ({frequency:.3f})"
+            for item, frequency in zip(found.items, found.frequencies, strict=True)
+        )
+        rows.append((f"heavy in epoch {t}", f"{items or 'none'}, each +- {found.error:.3f}"))
+    return rows
+
+
+def _epoch_table(simulation: EpochSimulation) -> list[str]:
+    """A line for each epoch: limits are of the last update's truth, which has moved since."""
+    mean = simulation.items is None
+    head = f"{'epoch':>6}  {'votes':>6}  {'needed':>6}"
+    if mean:
+        head += f"  {'true':>6}  {'published':>9}  {'95 %':>14}"
+    lines = [head + "  moved at most  outcome"]
+    for at, decision in enumerate(simulation.decisions):
+        share = f"{decision.ones / decision.votes_n:.3f}" if decision.votes_n else "none"
+        needed = "" if decision.needed is None else f"{decision.needed:.3f}"
+        line = f"{decision.t:6}  {share:>6}  {needed:>6}"
+        if mean:
+            low, high = decision.estimate_low, decision.estimate_high
+            limits = "" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+            line += f"  {simulation.truth[at, 0]:6.3f}  {simulation.published[at, 0]:9.3f}"
+            line += f"  {limits:>14}"
+        line += f"  {decision.drift:13.3f}  {decision.outcome}"
+        if decision.poll is not None:
+            line += f", {100 * decision.poll.mean:.0f} % have votes left"
+        lines.append(line)
+    return lines

@@ -1,0 +1,3 @@
+from tinyldp_device.thresh import Thresh
+
+class HeavyThresh(Thresh): ...

@@ -1,0 +1,31 @@
+"""The coordinator that a Task wants."""
+
+from __future__ import annotations
+
+from tinyldp.coordinate.coordinator import Coordinator
+from tinyldp.coordinate.epochs import EpochCoordinator, Standing
+from tinyldp_protocol.task import HEAVYTHRESH, THRESH, Task
+
+
+def of_epochs(task: Task) -> bool:
+    """Whether it is a Task of Thresh or HeavyThresh."""
+    return task.mechanism in (THRESH, HEAVYTHRESH)
+
+
+def make_coordinator(
+    task: Task,
+    users: int,
+    start: int | None = None,
+    *,
+    updates: int = 0,
+    standing: Standing | None = None,
+) -> Coordinator | EpochCoordinator:
+    """From t = start on; None: from the first t of the Task, 1 for epochs and else 0.
+
+    updates, standing: of epochs before (see EpochCoordinator). Raises UserError when devices
+    of this Task are not asked for reports.
+    """
+    if of_epochs(task):
+        first = 1 if start is None else max(1, start)
+        return EpochCoordinator(task, users, first, updates=updates, standing=standing)
+    return Coordinator(task, users, start or 0)

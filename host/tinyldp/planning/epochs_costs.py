@@ -1,0 +1,224 @@
+"""What Thresh and HeavyThresh cost: how soon changes are found, error, a life's loss, memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tinyldp.certify.bounds import digits_up, float_up
+from tinyldp.certify.epochs import sayings
+from tinyldp.estimate.heavy import CONFIDENCE
+from tinyldp.estimate.heavy import scale as report_scale
+from tinyldp.planning import epochs
+from tinyldp.planning.epochs import Change
+from tinyldp.planning.rounds_costs import frames_bytes
+from tinyldp.study import TITLES, Study
+from tinyldp_device.epochs import make_thresh
+from tinyldp_device.lifetime import state_bytes
+from tinyldp_protocol.messages import put_answer, put_query
+from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
+
+_WORD = 4
+# Standard deviations of a 95 % interval.
+_SIDES = 1.96
+
+
+@dataclass(frozen=True)
+class Level:
+    """Changes above this size are voted on in every `every`th epoch, `delay` epochs late on
+    average (an update that fails for want of votes is tried again then)."""
+
+    change: float
+    every: int
+    delay: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"change": self.change, "every": self.every, "delay": self.delay}
+
+
+@dataclass(frozen=True)
+class EpochCosts:
+    """What devices lose, how soon a change is found, and how far estimates are off.
+
+    losses: epsilon of each vote, estimate and poll, rounded up. needed, reached: share of ones
+    among votes that an update takes, and that is expected when all of the smallest subgroup
+    vote for it; chance: that it follows then. levels: see Level. changes: of the study's stream,
+    with the epochs by which each is expected late; delay: the latest of them, without a stream
+    that of changes above all levels. deviation: of an estimate (HeavyThresh: of an item's share)
+    at most; interval: half the width of its 95 % interval (HeavyThresh: of all items of the
+    dictionary together); between: how far the mean can move unseen between updates.
+    """
+
+    losses: dict[str, float]
+    lifetime: float
+    needed: float
+    reached: float
+    chance: float
+    levels: tuple[Level, ...]
+    changes: tuple[tuple[Change, float], ...]
+    delay: float
+    deviation: float
+    interval: float
+    between: float
+    answer_bytes: int
+    query_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "losses": self.losses,
+            "lifetime_loss": self.lifetime,
+            "update": {"needed": self.needed, "reached": self.reached, "chance": self.chance},
+            "levels": [level.to_json() for level in self.levels],
+            "changes": [
+                {"at": change.at, "size": change.size, "every": change.every, "delay": delay}
+                for change, delay in self.changes
+            ],
+            "detection_delay": self.delay,
+            "error": {
+                "deviation": self.deviation,
+                "interval": self.interval,
+                "between_updates": self.between,
+            },
+            "communication": {
+                "answers_per_epoch": 2,
+                "answer_bytes": self.answer_bytes,
+                "query_bytes": self.query_bytes,
+            },
+        }
+
+
+def epoch_costs(study: Study, task: Task) -> EpochCosts:
+    settings, n = epochs.settings_of(study)
+    levels, one = list(task.levels), epochs.scale(study)
+    lie = task.thresholds[0] / SCALE
+    needed = lie + epochs.margin(study)
+    chance = epochs.update_chance(study, task.thresholds[0])
+    # An update that fails is tried again, as long as there are votes.
+    again = 1 / chance - 1
+    rows = [
+        Level(level / one, 1 << (len(levels) - 1 - b), 0.0)
+        for b, level in enumerate(levels)
+        if level < epochs.most(study)
+    ]
+    rows = [Level(row.change, row.every, _mean_delay(row.every, again)) for row in rows]
+    seen = [
+        (change, change.first - change.at + again * change.every)
+        for change in _seen(study, levels)
+        if change.first is not None and change.every is not None
+    ]
+    deviation, interval = _error(study, task, n)
+    losses = {each.name: float_up(each.loss) for each in sayings(task)}
+    total = sum((each.total for each in sayings(task)), Fraction(0))
+    return EpochCosts(
+        losses=losses,
+        lifetime=float_up(total),
+        needed=needed,
+        reached=lie + settings.smallest / n * (1 - 2 * lie),
+        chance=chance,
+        levels=tuple(rows),
+        changes=tuple(seen),
+        delay=max((delay for _, delay in seen), default=rows[-1].delay),
+        deviation=deviation,
+        interval=interval,
+        between=levels[-1] / one,
+        answer_bytes=put_answer(None, 0, bytes(4), 0, 0, 0, bytes(task.payload)),
+        query_bytes=put_query(None, 0, bytes(8), 0, 0, 0, 0, 1),
+    )
+
+
+def _seen(study: Study, levels: list[int]) -> list[Change]:
+    """Each change as nearly all devices see it, or where they don't, as is expected."""
+    expected, surely = epochs.changes(study, levels), epochs.changes(study, levels, sure=True)
+    return [b if b.first else a for a, b in zip(expected, surely, strict=True)]
+
+
+def _mean_delay(every: int, again: float) -> float:
+    return (every - 1) / 2 + again * every
+
+
+def _error(study: Study, task: Task, n: int) -> tuple[float, float]:
+    """(standard deviation, half a 95 % interval), each at most."""
+    noise = report_scale(task)
+    if task.mechanism != HEAVYTHRESH:
+        deviation = noise / (2 * math.sqrt(n))
+        return deviation, _SIDES * deviation
+    square = 1.0
+    stream = study.stream
+    if stream is not None:
+        rest = stream.support - stream.heavy
+        left = 1 - stream.heavy * stream.weight
+        square = stream.heavy * stream.weight**2 + (left * left / rest if rest else 0.0)
+    variance = noise * noise / n + square / task.coordinates
+    together = math.log(2 * task.symbols / (1 - CONFIDENCE))
+    return math.sqrt(variance), math.sqrt(2 * together * variance)
+
+
+def epochs_bytes(task: Task) -> int:
+    """An epoch as it is counted, the lifetime counters, and each kind of message and of frame."""
+    total = state_bytes(task) + frames_bytes(task) + task.payload
+    for held in vars(make_thresh(task, None)).values():  # pyright: ignore[reportArgumentType]
+        if isinstance(held, array):
+            total += len(held) * held.itemsize
+        elif isinstance(held, bytearray):
+            total += len(held)
+        elif isinstance(held, list | tuple):
+            total += len(held) * _WORD
+    return total + _WORD * (len(task.thresholds) + len(task.levels))
+
+
+def described(task: Task) -> str:
+    text = f"{TITLES[task.mechanism]}, {task.epochs} epochs of {task.rounds:,} steps"
+    if task.mechanism == HEAVYTHRESH:
+        text += f", {task.symbols:,} items in {task.coordinates:,} coordinates"
+    text += f", {_count(task.votes, 'vote')} and {_count(task.estimates, 'estimate')}"
+    return text if task.polls is None else f"{text}, {_count(task.polls, 'poll')}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
+    """What is hidden, how soon changes show, and how far estimates are off, for people."""
+    parts = ", ".join(
+        f"{digits_up(Fraction(loss))} for each of the {name}" for name, loss in costs.losses.items()
+    )
+    heavy = task.mechanism == HEAVYTHRESH
+    lines = [
+        "Hides: all that a device measures in its whole life under this Task, with epsilon "
+        f"{digits_up(Fraction(costs.lifetime))} ({parts}; a vote counts twice), which is taken "
+        "from the device's allowance for life.",
+        f"Updates: when {costs.needed:.4g} of the votes are ones; where all of the smallest "
+        f"subgroup vote for one, {costs.reached:.4g} are expected, and it follows with probability "
+        f"{costs.chance:.4g}.",
+        "Changes that are voted on"
+        + (" (of the hash, in shares that moved):" if heavy else " (of a mean in 0..1):"),
+        "  above      in epochs   found after, on average",
+    ]
+    for level in costs.levels:
+        name = "all" if level.every == 1 else f"1 in {level.every}"
+        lines.append(f"  {level.change:<10.4g} {name:<11} {level.delay:.3g} epochs")
+    for change, delay in costs.changes:
+        lines.append(
+            f"The change at epoch {change.at}, of {change.size:.3g}, is expected to be found after "
+            f"{delay:.3g} epochs."
+        )
+    if heavy:
+        lines.append(
+            f"Accuracy: an item's estimated share has a standard deviation of {costs.deviation:.3g}"
+            f" at most, and lies within {costs.interval:.3g} for all items at once (95 %)."
+        )
+    else:
+        lines.append(
+            f"Accuracy: an estimated mean has a standard deviation of {costs.deviation:.3g} at "
+            f"most, and lies within {costs.interval:.3g} (95 %); between updates it can move by "
+            f"{costs.between:.3g} unseen."
+        )
+    lines.append(
+        f"Communication: 2 answers per device and epoch, of {costs.answer_bytes} bytes, whatever "
+        f"happened; a query for all devices has {costs.query_bytes}."
+    )
+    return lines
