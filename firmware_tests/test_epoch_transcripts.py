@@ -91,7 +91,7 @@ class Slot:
     def read(self) -> bytes:
         return self.data
 
-    def write(self, data: bytes, /) -> None:
+    def write(self, data: bytes | bytearray, /) -> None:
         self.data = bytes(data)
         self.sizes.append(len(data))
 

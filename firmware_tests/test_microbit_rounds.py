@@ -350,13 +350,13 @@ class Memory:
     """A slot as the board had it."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data = bytes(data)
 
     def read(self) -> bytes:
         return self.data
 
-    def write(self, data: bytes) -> None:
-        self.data = data
+    def write(self, data: bytes | bytearray) -> None:
+        self.data = bytes(data)
 
 
 class Resets:

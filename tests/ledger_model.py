@@ -84,15 +84,15 @@ class Cut(Exception):
 
 class Slot:
     def __init__(self, data: bytes = b"") -> None:
-        self.data = data
+        self.data = bytes(data)
         self.power: list[int] = [-1]
 
     def read(self) -> bytes:
         return self.data
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         if self.power[0] == 0:
-            self.data = data[:5]
+            self.data = bytes(data[:5])
             raise Cut
         self.power[0] -= 1
         self.data = bytes(data)

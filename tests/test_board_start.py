@@ -31,7 +31,7 @@ class Slot:
     def read(self) -> bytes:
         return self.data
 
-    def write(self, data: bytes, /) -> None:
+    def write(self, data: bytes | bytearray, /) -> None:
         if self.writes == 0:
             raise OSError(28)
         self.writes -= 1

@@ -9,7 +9,7 @@ import pytest
 
 from tests.collecting import rounds_task
 from tinyldp.errors import UserError
-from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.identities import Identities
 from tinyldp.flash.microbit import new_state
 from tinyldp.flash.provision import flash
@@ -30,7 +30,7 @@ class Files(dict[str, bytes]):
 
 
 def identities(files: Files) -> Identities:
-    return Identities(files, SLOTS, LEDGER_SLOTS, TASK, used=True)
+    return Identities(files, SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=True)
 
 
 def test_a_provisioned_board_is_kept() -> None:

@@ -37,7 +37,7 @@ class Recorder(Slot):
         super().__init__()
         self.life = life
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         self.data = bytes(data[: len(data) // 2])
         self.life.note()
         self.data = bytes(data)

@@ -127,8 +127,8 @@ class _Slot:
     def read(self) -> bytes:
         return self.data
 
-    def write(self, data: bytes, /) -> None:
-        self.data = data
+    def write(self, data: bytes | bytearray, /) -> None:
+        self.data = bytes(data)
 
 
 class _Source:

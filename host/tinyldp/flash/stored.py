@@ -45,8 +45,8 @@ class Slot:
     def read(self) -> bytes:
         return self._files.read(self._path) or b""
 
-    def write(self, data: bytes, /) -> None:
-        self._files.put(self._path, data)
+    def write(self, data: bytes | bytearray, /) -> None:
+        self._files.put(self._path, bytes(data))
 
 
 def stored_state(files: Files, paths: Iterable[str]) -> State:
