@@ -142,6 +142,13 @@ def _parser() -> argparse.ArgumentParser:
         "--horizon", type=_positive, metavar="STEPS", help="of a new ledger (default: the Task's w)"
     )
     flash.add_argument(
+        "--allowance",
+        type=_decimal,
+        metavar="EPSILON",
+        help="fixed with a board's first Task of epochs: what such Tasks may spend in all its life"
+        " (default: this Task's epsilon)",
+    )
+    flash.add_argument(
         "--replace-main", action="store_true", help="overwrite a main.py that is not tinyldp's"
     )
 
@@ -318,7 +325,7 @@ def _uncertified(certified: bool) -> str:
 def _flash(options: argparse.Namespace) -> int:
     from tinyldp.flash.provision import flash
     from tinyldp.progress import FileProgress
-    from tinyldp.study import EPSILON_UNIT, load_task
+    from tinyldp.study import load_task
 
     task = load_task(options.task)
     certified = _certificate(options, options.task, task) is not None
@@ -333,8 +340,9 @@ def _flash(options: argparse.Namespace) -> int:
             compiled=options.mpy,
             new_identity=options.new_identity,
             replace_main=options.replace_main,
-            cap=None if options.cap is None else math.floor(options.cap * EPSILON_UNIT),
+            cap=_units(options.cap),
             horizon=options.horizon,
+            allowance=_units(options.allowance),
             progress=progress.update,
             waiting=lambda sentence: print(f"tinyldp flash: {sentence}", file=sys.stderr),
         )
@@ -349,6 +357,13 @@ def _flash(options: argparse.Namespace) -> int:
             f"Pseudonym {done.pseudonym}, {done.identity}."
         )
     return 0
+
+
+def _units(epsilon: Fraction | None) -> int | None:
+    """In what a device counts, rounded down."""
+    from tinyldp.study import EPSILON_UNIT
+
+    return None if epsilon is None else math.floor(epsilon * EPSILON_UNIT)
 
 
 def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> int:
