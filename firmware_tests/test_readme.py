@@ -153,7 +153,7 @@ def test_questions_without_end(tmp_path: Path, need: Callable[[str, str | None],
         for line in lines.strip().split("\n"):
             words = [board.port if word == "/dev/ttyACM0" else word for word in command(line)]
             subprocess.run(words, cwd=tmp_path, check=True, timeout=180)
-    for picture in ("rooms.png", "sweep.png"):
+    for picture in ("rooms.png", "sweep.png", "growth.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     report = command(".venv/bin/tinyldp report rooms.db --html rooms.html --csv rooms-values")
     done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
@@ -190,7 +190,7 @@ def test_plan_simulate_and_attack(
 ) -> None:
     lane.stop()
     (tmp_path / "room.toml").write_text(block("toml", '"room"'))
-    lines = block("sh", "audit").strip().split("\n")
+    lines = block("sh", "audit room.task").strip().split("\n")
     assert [line.split()[1] for line in lines] == ["plan", "certify", "simulate", "audit"]
     for line in lines:
         subprocess.run(command(line), cwd=tmp_path, check=True, timeout=120)

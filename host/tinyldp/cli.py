@@ -204,12 +204,20 @@ def _parser() -> argparse.ArgumentParser:
 
     audit = command("audit", _audit, "Attack the real device code; bound its epsilon from below.")
     audit.add_argument("task", type=Path, metavar="TASK")
-    audit.add_argument("--lane", default="unix", help="where the device runs (unix)")
+    audit.add_argument(
+        "--lane", help="where the device runs (unix; a Task with a method: cpython, no other)"
+    )
     audit.add_argument(
         "--segments",
         type=_positive,
         metavar="N",
         help="of each input, or for an oracle reports of each value",
+    )
+    audit.add_argument(
+        "--devices", type=_positive, metavar="N", help="with a method: devices under siege (1000)"
+    )
+    audit.add_argument(
+        "--picture", type=Path, metavar="FILE", help="with a method: what is guessed, over windows"
     )
     audit.add_argument(
         "--epsilon", type=_decimal, help="look at delta here (default: the certificate's epsilon)"
@@ -441,7 +449,10 @@ def _simulate(options: argparse.Namespace) -> int:
     from tinyldp.simulate import simulate, text_simulation, write_picture
 
     if options.picture:
+        from tinyldp.simulate.pictures import check_ending
+
         keep_apart(options.picture, options.study)
+        check_ending(options.picture)
     if options.sweep:
         return _sweep(options)
     with WorkProgress("device steps") as progress:
@@ -483,11 +494,17 @@ def _audit(options: argparse.Namespace) -> int:
     from tinyldp.progress import WorkProgress
     from tinyldp.study import load_task
 
+    task = load_task(options.task)
     confidence = CONFIDENCE if options.confidence is None else float(options.confidence)
+    if task.method is not None:
+        return _audit_rounds(options, task, confidence)
+    for name in ("devices", "picture"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} is for a Task with a method, whose devices are asked.")
     with WorkProgress("segments") as progress:
         result = audit(
-            load_task(options.task),
-            options.lane,
+            task,
+            options.lane or "unix",
             options.segments,
             options.epsilon,
             confidence,
@@ -497,6 +514,28 @@ def _audit(options: argparse.Namespace) -> int:
         _print_json(result.to_json())
     else:
         print(text_audit(result))
+    return 0 if result.held else 1
+
+
+def _audit_rounds(options: argparse.Namespace, task: Any, confidence: float) -> int:
+    from tinyldp.audit import audit_rounds, text_round_audit
+    from tinyldp.progress import WorkProgress
+
+    if options.lane not in (None, "cpython"):
+        raise UserError(
+            f"A Task with a method is audited on the lane cpython, not on {options.lane}."
+        )
+    for name in ("segments", "epsilon"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} is for a Task without a method; see --devices.")
+    with WorkProgress("devices") as progress:
+        result = audit_rounds(task, options.devices, confidence, progress.update, options.picture)
+    if options.json:
+        _print_json(result.to_json())
+    else:
+        print(text_round_audit(result))
+        if options.picture:
+            print(f"Picture: {options.picture.resolve()}")
     return 0 if result.held else 1
 
 

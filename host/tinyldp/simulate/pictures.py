@@ -64,17 +64,17 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
 
 
 def check_ending(path: str | Path) -> None:
-    """Without one, matplotlib would choose, and write to a file of another name."""
-    if not Path(path).suffix:
+    """Before the work: without one of these, matplotlib would choose, and name the file itself."""
+    if Path(path).suffix.lower() not in (".svg", ".png", ".pdf"):
         raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
+    if not Path(path).parent.is_dir():
+        raise UserError(f"{path} can't be written: its folder does not exist.")
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Raises UserError when the file can't be written or its format is unknown."""
+    """Raises UserError when the file can't be written."""
     try:
         figure.savefig(path)
-    except ValueError:
-        raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.") from None
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror}.") from None
 
