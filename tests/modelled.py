@@ -8,7 +8,7 @@ import random
 from collections import defaultdict
 
 from tests.collecting import answer, hello, refusal, status
-from tinyldp.collect.conversation import Conversation
+from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.decoding import Query, decode
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.records import Link
@@ -152,7 +152,10 @@ class Fleet:
 
     def start(self):
         self.store = Store.create(self.path, self.task)
-        self.rounds = Conversation(self.task, self.store.next_step(self.task.id.hex()))
+        name = self.task.id.hex()
+        last = self.store.last_heard(name)
+        rest = resting(self.task, None if last is None else self.now - last)
+        self.rounds = Conversation(self.task, self.store.next_step(name), self.now + rest)
         self.intake = Intake(self.task, self.store, self.rounds)
 
     def restart(self):

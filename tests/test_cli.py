@@ -180,6 +180,16 @@ def test_unreachable_broker(study: Path, capsys: pytest.CaptureFixture[str]) -> 
     refused(["collect", str(study)], capsys, address)
 
 
+def test_collect_says_what_it_waits_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        capsys.readouterr()
+        arguments = ["collect", str(study), "--seconds", "1", "--until-ended", "2", "--json"]
+        assert cli.main(arguments) == 0
+    said = f"Listening on {cable.host_end} for 2 segments to end; Ctrl-C ends it"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_collect_for_a_time(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Cable() as cable:
         study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))

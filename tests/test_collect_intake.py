@@ -192,6 +192,28 @@ def test_refused_hellos(host):
     assert host.store.streams() == []
 
 
+def test_one_boot_under_two_tasks_is_named(host):
+    """The frames of the second one would be taken for the first one's."""
+    host.take(hello(TASK, ANNA, FIRST), frame(0))
+    store = Store.create(host.store.name, OTHER)
+    intake = Intake(OTHER, store)
+    said = [hello(OTHER, ANNA, FIRST), frame(1, values=b"\1\2")]
+    intake.feed(Link("tty"), said, 5)
+    acks = intake.committed(store.commit(intake.batch(5, 5)))
+    assert acks == []
+    (alarm,) = store.alarms()
+    assert alarm["name"] == "one boot under two Tasks"
+    for word in (ANNA.hex(), FIRST.hex(), TASK.id.hex(), OTHER.id.hex()):
+        assert word in alarm["detail"]
+    assert store.rejections() == {("tty", "other boot"): 1, ("tty", "unknown task"): 1}
+    assert host.counts() == (1, 0, 0, 0)
+    # Another boot of that device is one of its own.
+    intake.feed(Link("tty"), [hello(OTHER, ANNA, SECOND), frame(0, SECOND)], 6)
+    assert intake.committed(store.commit(intake.batch(6, 6))) == [(Link("tty"), ack(SECOND, 1))]
+    assert [stream.task_id for stream in store.streams()] == [TASK.id.hex(), OTHER.id.hex()]
+    store.close()
+
+
 def test_a_restart_goes_on_where_it_was(host):
     host.take(hello(TASK, ANNA, FIRST), frame(0), frame(1), frame(3))
     host.restart()

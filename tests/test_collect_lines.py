@@ -33,10 +33,12 @@ from tests.collecting import (
     wait_until,
 )
 from tests.modelled import read
+from tinyldp.collect import collector
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Link
 from tinyldp.collect.links import SerialLine
+from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import broker as started_broker
 from tinyldp.demo.broker import find_mosquitto
@@ -467,6 +469,20 @@ def test_what_can_not_be_opened(tmp_path, line):
     store.close()
 
 
+def test_silence_is_not_left_without_a_word(tmp_path, line, monkeypatch):
+    """As of a board whose segment was over before: what is waited for may never come."""
+    monkeypatch.setattr(collector, "_QUIET", 0.1)
+    task = make_task(beacon=25)
+    with Running(task, tmp_path / "a.db", [line.path]) as host:
+        wait_until(lambda: len(host.news()) == 2)
+        # Heard, a line may be silent again as long as it was at first.
+        os.write(line.device, framed(hello(task, ANNA, b"nonce  1")))
+        wait_until(lambda: len(host.news()) == 3)
+    seconds = [int(said.split(" for ")[1].split(" s")[0]) for said in host.news()]
+    assert all("segment was over" in said for said in host.news())
+    assert seconds[0] <= seconds[2] < seconds[1]
+
+
 def test_ctrl_c_ends_cleanly(tmp_path, line):
     task = make_task()
     host = collecting(task, tmp_path, serial=line.path)
@@ -484,3 +500,44 @@ def test_ctrl_c_ends_cleanly(tmp_path, line):
     wait_until(known)
     host.send_signal(signal.SIGINT)
     assert host.wait(20) == 0
+
+
+def test_ctrl_c_records_what_is_open(tmp_path, line):
+    """The phase that was being asked: its step is over, and no other run asks it again."""
+    task = rounds_task(LBU, tick=1000)
+    host = collecting(task, tmp_path, serial=line.path)
+    os.set_blocking(line.device, False)
+    heard = b""
+
+    def asked():
+        nonlocal heard
+        os.write(line.device, framed(hello(task, ANNA, b"nonce  1")))
+        with contextlib.suppress(BlockingIOError):
+            heard += os.read(line.device, 4096)
+        return task.id in heard
+
+    wait_until(asked)
+    host.send_signal(signal.SIGINT)
+    assert host.wait(20) == 0
+    store = Store(tmp_path / "a.db")
+    (question,) = store.questions(task.id.hex())
+    assert (question.meant, question.answered) == (1, 0)
+    assert store.next_step(task.id.hex()) == question.t + 1
+    assert store.decisions(task.id.hex()) == []
+    store.close()
+
+
+def test_one_interruption_asks_and_the_next_one_interrupts():
+    with interruptible(lambda: False) as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGINT)
+        assert stopped()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with interruptible(interrupted) as stopped:
+        assert stopped()

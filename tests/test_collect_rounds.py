@@ -2,16 +2,18 @@
 
 import math
 import sqlite3
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from tests.collecting import ack, answer, make_task, refusal, release, rounds_task, status
+from tests.collecting import ack, answer, hello, make_task, refusal, release, rounds_task, status
 from tests.modelled import STEP, Fleet, Modelled, mixed, read
-from tinyldp.collect.conversation import Conversation
-from tinyldp.collect.intake import Intake
-from tinyldp.collect.records import Link
+from tinyldp.collect.collector import Collector
+from tinyldp.collect.conversation import Conversation, resting
+from tinyldp.collect.intake import MOST_BOOTS, Intake
+from tinyldp.collect.records import Batch, Link
 from tinyldp.collect.store import Store
 from tinyldp.coordinate import Coordinator, entry_task
 from tinyldp.errors import UserError
@@ -25,7 +27,7 @@ from tinyldp_protocol.messages import (
     OS,
     WAITING,
 )
-from tinyldp_protocol.task import LBA, LBU, LPA, LPU, LSP, OLH, OUE
+from tinyldp_protocol.task import LBA, LBD, LBU, LPA, LPD, LPU, LSP, OLH, OUE
 
 
 @pytest.fixture
@@ -443,6 +445,58 @@ def test_a_host_that_starts_again_goes_on(fleet):
     assert refused == [0] * 6
 
 
+@pytest.mark.parametrize("method", [LBU, LSP, LBD, LBA, LPU, LPD, LPA])
+@pytest.mark.parametrize("away", [0, 3, 50])
+def test_a_host_that_starts_again_asks_for_nothing_that_is_refused(fleet, method, away):
+    """Whatever devices have spent is out of their windows, and no longer is waited for."""
+    task = rounds_task(method, w=6, epsilon=8.0)
+    line = fleet(task, mixed(task, 16))
+    line.run(11)
+    stopped = line.now
+    line.rounds.stop()
+    line.commit()
+    line.play(away * task.tick)
+    started = line.now
+    line.restart()
+    t = line.store.next_step(task.id.hex())
+    while line.rounds.t is None:
+        line.play()
+    first = line.now
+    decisions = line.run(t + 20)
+    refused = [peer.refusals.get(BUDGET, 0) for peer in line.store.peers(task.id.hex())]
+    assert refused == [0] * 16
+    assert all(device.most() <= task.epsilon for device in line.devices)
+    assert any(row.published and row.n for row in decisions if row.t >= t)
+    if method == LBU or away == 50:
+        assert first - started <= 2 * task.tick
+    else:
+        assert 6 <= (first - stopped) / task.tick <= 11
+
+
+def test_that_rounds_begin_anew_is_said(tmp_path):
+    task = rounds_task(LBA, w=6)
+    name = str(tmp_path / "a.db")
+    line = Fleet(name, task, mixed(task, 2))
+    line.run(3)
+    for at, said in ((0, []), (time.time_ns() // 1_000_000, ["Rounds go on with step 3 in 1 s"])):
+        with sqlite3.connect(name) as connection:
+            for table in ("answers", "decisions"):
+                connection.execute(f"UPDATE {table} SET at = {at}")
+        snapshots = []
+        Collector(task, line.store).run(lambda: True, snapshots.append)
+        news = [sentence for snapshot in snapshots for sentence in snapshot.news]
+        assert [sentence[:31] for sentence in news] == said
+    line.store.close()
+
+
+def test_a_clock_that_was_set_back_makes_no_host_wait_longer():
+    task = rounds_task(LBA, w=6)
+    whole = resting(task, 0)
+    assert resting(task, None) == resting(task, 10**9) == 0
+    assert resting(task, whole // 2) == whole - whole // 2
+    assert resting(task, -(10**9)) == whole
+
+
 def test_what_is_open_when_the_host_stops_is_not_asked_again(asked):
     device = asked.devices[0]
     say(asked, answer(device.nonce, 0, 0, 0, b"\1"))
@@ -456,8 +510,8 @@ def test_what_is_open_when_the_host_stops_is_not_asked_again(asked):
     assert [row.t for row in asked.store.decisions(asked.task.id.hex())] == [1, 2]
 
 
-def test_a_host_that_was_killed_asks_again_and_counts_once(fleet):
-    """The step that was open: its answers are in the store, and come again as they were."""
+def test_a_step_that_was_open_when_the_host_was_killed_is_not_asked_again(fleet):
+    """Its answers are in the store: asked again, they would come as if they were new."""
     task = rounds_task(LBU)
     line = fleet(task, mixed(task))
     line.devices[0].deaf = True
@@ -467,9 +521,63 @@ def test_a_host_that_was_killed_asks_again_and_counts_once(fleet):
     held = line.answers()[t, 0]
     assert len(held) == 5
     line.restart()
+    sent = len(line.sent)
     decisions = line.run(t + 3)
-    assert [(row.t, row.n) for row in decisions if row.t == t] == [(t, 5)]
+    assert [row.t for row in decisions] == [*range(t), *range(t + 1, t + 3)]
+    assert min(read(message).t for _, message in line.sent[sent:]) == t + 1
     assert line.answers()[t, 0].tolist() == held.tolist()
+    assert decisions[-1].n == 5
+
+
+def test_that_no_number_is_left_is_said_once(tmp_path):
+    """A step near the last number is in the store; a beacon later there is none to ask."""
+    task = rounds_task(LBU, tick=20, beacon=1)
+    line = Fleet(tmp_path / "a.db", task, mixed(task, 1))
+    device = line.devices[0]
+    decided = line.run(2)[-1]._replace(t=COUNTER_MAX - 1)
+    line.store.commit(Batch(0, task=task.id.hex(), decisions=[decided]))
+    snapshots = []
+    collector = Collector(task, line.store)
+    assert collector._rounds is not None
+    collector._rounds.join(1, device.pseudonym, device.link, time.monotonic() * 1000)
+    collector._lines[device.link.name] = Mute()
+    end = time.monotonic() + 20
+
+    def said():
+        return any(snapshot.news for snapshot in snapshots)
+
+    collector.run(lambda: said() or time.monotonic() >= end, snapshots.append)
+    news = [sentence for snapshot in snapshots for sentence in snapshot.news]
+    assert news == [
+        "Step 1,073,741,823 was the last one that has a number: nothing is asked any more, and"
+        " devices need another Task."
+    ]
+    assert line.store.questions(task.id.hex())[-1].t == COUNTER_MAX
+    line.store.close()
+
+
+class Mute:
+    """A line on which nothing comes and everything leaves."""
+
+    name = "mute"
+
+    def open(self):
+        pass
+
+    def take(self, item):
+        raise AssertionError("nothing came")
+
+    def send(self, link, message):
+        pass
+
+    def ask(self, link, message):
+        return True
+
+    def committed(self):
+        pass
+
+    def close(self):
+        pass
 
 
 def test_a_host_that_was_held_up_makes_up_for_nothing(fleet):
@@ -581,6 +689,83 @@ def test_a_damaged_answer_is_told(asked):
         connection.execute("UPDATE answers SET report = x'0102'")
     with pytest.raises(UserError, match="step 0"):
         asked.answers()
+
+
+def test_endless_pseudonyms_on_one_port_are_no_devices(fleet):
+    """Those count whose boots the intake remembers: an honest one elsewhere is not outvoted."""
+    task = rounds_task(LBU)
+    line = fleet(task, [Modelled(task, 1, "usb")])
+    line.run(2)
+    liar = Link("tty")
+    for number in range(200):
+        pseudonym = b"sybil%3d" % number
+        # Some of one nonce, as far as messages say it.
+        nonce = pseudonym if number % 2 else pseudonym[::-1]
+        line.intake.feed(liar, [hello(task, pseudonym, nonce)], line.now, line.now)
+        if number % 10 == 0:
+            line.commit()
+    line.commit()
+    assert len(line.rounds._peers) == 1 + MOST_BOOTS
+    t = line.rounds.t
+    decisions = line.run(t + 3)
+    assert [row.users for row in decisions[t:] if row.t > t] == [1 + MOST_BOOTS] * 2
+    # The first of them speaks again: its hello is asked for, and it is none of the devices.
+    line.intake.feed(liar, [status(b"0  libys")], line.now, line.now)
+    line.commit()
+    assert line.rejections()["tty", "no hello"] == 1
+    assert len(line.rounds._peers) == 1 + MOST_BOOTS
+    # Nothing is kept of those who stay away, either.
+    line.run(t + 60)
+    assert len(line.rounds._peers) == 1
+
+
+def test_a_device_that_is_forgotten_while_it_is_asked(asked):
+    """Its phase goes on as it was."""
+    asked.rounds.keep(())
+    later = asked.now + 60
+    assert {query.link for query in asked.rounds.poll(asked.now + 1)}
+    asked.rounds.poll(later)
+    asked.commit()
+    assert asked.store.questions(asked.task.id.hex()) == [(0, 0, 0, 2, 0)]
+    # One that still speaks is there again, without a hello.
+    device = asked.devices[0]
+    asked.now = later
+    say(asked, status(device.nonce))
+    assert len(asked.rounds._peers) == 1
+
+
+def test_steps_are_short_again_when_devices_are_quick_again(fleet):
+    """Else one that never answers would hold up each step for as long as it may take."""
+    task = rounds_task(LBA, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    for device in line.devices:
+        device.slow = True
+    line.run(12)
+    line.devices[0].deaf = True
+    slow = line.now
+    line.run(18)
+    slow = line.now - slow
+    assert slow > 6 * 1.4 * task.tick
+    for device in line.devices:
+        device.slow = False
+    there = line.rounds.t
+    line.run(there + 80)
+    quick = line.now
+    line.run(there + 90)
+    assert line.now - quick < 11 * task.tick
+
+
+def test_devices_that_stay_slow_are_hurried_ever_less_often(fleet):
+    """Whether shorter steps would do is tried again, and costs answers only then."""
+    task = rounds_task(LBU, epsilon=8.0)
+    line = fleet(task, mixed(task, 8))
+    for device in line.devices:
+        device.slow = True
+    line.run(400)
+    questions = line.store.questions(task.id.hex())
+    lacking = [q.t for q in questions if q.t >= 10 and q.answered < q.meant]
+    assert len(lacking) <= 8
+    assert len([t for t in lacking if t >= 200]) <= 4
 
 
 def test_what_the_conversation_holds_is_bounded(fleet):

@@ -10,13 +10,21 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, norm
 
+from tests.collecting import rounds_task
 from tests.estimating import make_oracle, make_reports, pack_olh
+from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
-from tinyldp.estimate import expected_variance, frequencies, support_chances, supports
+from tinyldp.estimate import (
+    expected_variance,
+    frequencies,
+    report_variance,
+    support_chances,
+    supports,
+)
 from tinyldp.estimate.chances import collision_chance
 from tinyldp.estimate.tails import limits, saddle_tail, tail_sum
 from tinyldp_protocol.hashing import PRIME
-from tinyldp_protocol.task import GRR, OLH, OUE, SCALE, Task
+from tinyldp_protocol.task import GRR, LBA, OLH, OUE, SCALE, Task
 
 # Each statistical test of what is right fails once in a million.
 FALSE_ALARM = 1e-6
@@ -359,6 +367,20 @@ def test_only_for_oracles() -> None:
     ):
         with pytest.raises(UserError, match="GRR, OUE and OLH"):
             call(make_task())
+
+
+def test_rounds_are_estimated_by_entry() -> None:
+    """Of many thresholds the first one would be a silent mistake."""
+    task = rounds_task(LBA)
+    for call in (
+        support_chances,
+        report_variance,
+        lambda task: expected_variance(task, 5),
+        lambda task: frequencies(task, [5, 0, 0, 0], 5),
+    ):
+        with pytest.raises(ValueError, match="entry_task"):
+            call(task)
+        assert call(entry_task(task, 1)) is not None
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])

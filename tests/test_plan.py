@@ -401,7 +401,7 @@ def test_progress_of_long_planning(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     plan(
         write_study(tmp_path, "staswitch", "k = 4\nepsilon = 4\ndelta = 0.4"),
-        report=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: told.append((done, total)),
     )
     assert told[0] == (0, told[0][1])
     assert told[-1] == (told[0][1], told[0][1])

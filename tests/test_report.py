@@ -106,6 +106,9 @@ class FakeStore:
     def values(self, boot: int) -> tuple[np.ndarray, np.ndarray]:
         return self.kept[boot]
 
+    def task_ids(self) -> list[str]:
+        return sorted(self.tasks)
+
     def task(self, task_id: str) -> Task:
         return self.tasks[task_id]
 
@@ -477,6 +480,13 @@ def test_what_counts_mean_is_said(filled: FakeStore, tmp_path: Path) -> None:
         assert "may lag" in said
         assert "came again" in said
         assert "“no hello” is no fault" in said
+        assert "answers" not in said
+    # What is not there is not explained.
+    filled.rejected = {("/dev/tty1", "bad_crc"): 2}
+    _, page = render(filled, tmp_path)
+    for said in (text_report(data := report_data(filled.store)), page.words):
+        assert data["rejections"]
+        assert "no hello" not in said
 
 
 def test_one_device_is_singular(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import frequencies, supports
 from tinyldp.estimate.curves import mean_curve
 from tinyldp.estimate.postprocess import norm_sub
-from tinyldp.report import render_report, report_data, text_report, write_csv
+from tinyldp.report import estimates, render_report, report_data, text_report, write_csv
 from tinyldp_protocol.messages import ENDED, OS, RUNNING
 from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, SCALE, Task
 
@@ -210,6 +210,20 @@ def test_a_device_that_sends_the_impossible_is_left_out() -> None:
     assert (table["reports"], table["devices"]) == (3000, 30)
     assert "no value" in table["left_out"][0]
     assert "no value" in text_report(data)
+
+
+def test_each_report_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a stream holds no impossible report is looked at without counting it."""
+    store = fleet(TASKS[2])
+    counted = []
+
+    def count(task: Task, reports: np.ndarray) -> np.ndarray:
+        counted.append(len(reports))
+        return supports(task, reports)
+
+    monkeypatch.setattr(estimates, "supports", count)
+    (table,) = report_data(store.store)["estimates"]
+    assert sum(counted) == table["reports"] == 3000
 
 
 def test_values_by_what_they_stand_for(tmp_path: Path) -> None:

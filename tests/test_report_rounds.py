@@ -1,8 +1,10 @@
 """The report of rounds: what the store holds, in all four forms, with each entry's variance."""
 
+import contextlib
 import csv
 import json
 import re
+import shutil
 import sqlite3
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 
 from tests.collecting import hello, make_task, rounds_task, status
 from tests.modelled import Fleet, mixed
+from tinyldp import cli
 from tinyldp.collect.intake import Intake
-from tinyldp.collect.records import Link
+from tinyldp.collect.records import Batch, Link
+from tinyldp.collect.store import Store
 from tinyldp.coordinate import entry_task
 from tinyldp.estimate import expected_variance, frequencies, supports
 from tinyldp.report import render_report, report_data, rounds, text_report, write_csv
@@ -171,6 +175,38 @@ def test_nothing_yet(tmp_path):
     line.store.close()
 
 
+def test_what_counts_of_rounds_mean_is_said(lba, tmp_path):
+    data = report_data(lba.store)
+    data["rejections"] = [{"link": "usb", "name": "late answer", "count": 3}]
+    page = tmp_path / "a.html"
+    render_report(lba.store, page, data=data)
+    text = " ".join(text_report(data, 200).split())
+    for said in (text, page.read_text()):
+        assert "“late answer” came when its phase was over" in said
+        assert "Rounds: " in said
+        assert "answers" in said
+        assert "no hello" not in said
+        assert "frames" not in said.lower()
+
+
+@pytest.mark.parametrize("certified", [True, False])
+def test_rounds_of_which_nobody_was_heard(tmp_path, certified):
+    """What is promised is what the Task promises, before anybody has spoken."""
+    task = rounds_task(LBU)
+    certificate = {"epsilon": 2.0, "delta": 0.0} if certified else None
+    store = Store.create(tmp_path / "a.db", task, certificate)
+    data = report_data(store)
+    text = text_report(data, 160)
+    render_report(store, tmp_path / "a.html", data=data)
+    for said in (text, (tmp_path / "a.html").read_text()):
+        assert "refuses the rest" in said
+        assert "shuffled" not in said
+        assert "No device has been heard." in said
+        assert ("uncertified" in said) is not certified
+    assert data["streams"] == data["rounds"] == []
+    store.close()
+
+
 def test_where_nothing_was_published_no_estimate_is_shown(tmp_path):
     task = rounds_task(LBA, epsilon=0.5)
     line = Fleet(tmp_path / "one.db", task, mixed(task, 1))
@@ -219,6 +255,94 @@ def test_beside_a_stream_in_one_database(tmp_path):
     assert len(write_csv(store, tmp_path / "csv")[0]) == 3
     store.close()
     line.store.close()
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A database of LBA with everything in it, closed."""
+    task = rounds_task(LBA, epsilon=8.0)
+    path = tmp_path_factory.mktemp("stored") / "a.db"
+    line = Fleet(path, task, mixed(task, 4))
+    line.devices[2].reason = lambda query: WAITING
+    line.intake.reject("usb", "bad crc")
+    line.run(4)
+    line.store.commit(Batch(1, alarms={("equal nonces", "x"): "as said"}))
+    line.store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    return path
+
+
+COLUMNS = {
+    "boots": "pseudonym nonce quality software link since wanted duplicates health drops lowest"
+    " released",
+    "questions": "t phase entry meant answered",
+    "decisions": "t at published outcome dis err units n users release",
+    "refusals": "device reason total",
+    "asked": "device total",
+    "counters": "link name total",
+    "alarms": "name detail at",
+    "task": "file",
+}
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+@pytest.mark.parametrize("value", ["'x'", "x'ff00'", "-1", "1e999", "NULL"])
+def test_whatever_a_table_holds_is_no_traceback(stored, tmp_path, capsys, table, value):
+    """One row of each column is changed: a sentence and an exit code, or still a report."""
+    refused = 0
+    for column in COLUMNS[table].split():
+        path = tmp_path / f"{column}.db"
+        shutil.copy(stored, path)
+        with contextlib.suppress(sqlite3.IntegrityError), sqlite3.connect(path) as connection:
+            connection.execute(
+                f"UPDATE {table} SET {column} = {value}"
+                f" WHERE rowid = (SELECT min(rowid) FROM {table})"
+            )
+        capsys.readouterr()
+        code = cli.main(["report", str(path), "--csv", str(tmp_path / "csv")])
+        said = capsys.readouterr()
+        if not code:
+            assert cli.main(["report", str(path), "--html", str(tmp_path / "a.html")]) == 0
+        else:
+            assert (code, said.out) == (2, "")
+            assert said.err.count("\n") == 1
+            assert "damaged" in said.err or "holds" in said.err, said.err
+            refused += 1
+    assert refused or value == "NULL", (table, value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE decisions SET users = 'many'",
+        "UPDATE decisions SET users = -3",
+        "UPDATE decisions SET t = 'x' WHERE t = 2",
+        "UPDATE asked SET total = 'x'",
+        "UPDATE asked SET total = -1",
+        "UPDATE questions SET entry = 400",
+        "UPDATE questions SET phase = 7 WHERE phase = 1",
+        "UPDATE alarms SET at = 9000000000000000000",
+        "UPDATE task SET file = 7",
+        "UPDATE counters SET total = 'x'",
+        "UPDATE refusals SET reason = 'x'",
+        "DROP TABLE answers",
+        "DROP TABLE asked",
+        "DROP TABLE alarms",
+    ],
+)
+def test_damage_is_one_sentence_and_an_exit_code(stored, tmp_path, capsys, damage):
+    path = tmp_path / "a.db"
+    shutil.copy(stored, path)
+    assert cli.main(["report", str(path)]) == 0
+    with sqlite3.connect(path) as connection:
+        connection.execute(damage)
+    capsys.readouterr()
+    assert cli.main(["report", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith(f"tinyldp report: {path} ")
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,22 @@ def test_one_byte_of_bits_is_a_row_too(tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize(
+    "damage", ["sequence = 'x'", "sequence = -1", "\"values\" = 'ab'", '"values" = 2']
+)
+def test_damaged_frames_are_a_sentence(tmp_path, damage):
+    path = tmp_path / "a.db"
+    store = Store.create(path, TASK)
+    known = store.recall(HELLO, "usb", 1)
+    store.commit(Batch(1, frames=[(known.id, 0, 1, b"\0\1")]))
+    assert store.values(known.id)[0].tolist() == [0, 1]
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE frames SET {damage}")
+    with pytest.raises(UserError, match="damaged"):
+        store.values(known.id)
+    store.close()
+
+
 def test_streams_and_task(tmp_path):
     store = Store.create(tmp_path / "a.db", TASK)
     Store.create(tmp_path / "a.db", TASK).close()

@@ -393,6 +393,7 @@ def _collect(options: argparse.Namespace) -> int:
     from tinyldp.collect.store import Store
     from tinyldp.progress import Progress
     from tinyldp.report import report_data
+    from tinyldp.report.data import counted
     from tinyldp.study import load_study, load_task
 
     study = load_study(options.study)
@@ -412,7 +413,10 @@ def _collect(options: argparse.Namespace) -> int:
             return time.monotonic() >= deadline or collector.ended() >= wanted
 
         links = ", ".join([*study.serial, *([f"mqtt {study.mqtt}"] if study.mqtt else [])])
-        title = f"Listening on {links}; Ctrl-C ends it, and all is kept in {store.name}."
+        until = ""
+        if options.until_ended:
+            until = f" for {counted(options.until_ended, 'segment')} to end"
+        title = f"Listening on {links}{until}; Ctrl-C ends it, and all is kept in {store.name}."
         with Progress(title=title) as progress:
             collector.run(stop, progress.update)
         _show(report_data(store), options.json)

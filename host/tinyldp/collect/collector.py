@@ -4,6 +4,7 @@ One thread takes what all lines have brought from a bounded queue, commits it in
 batches and lets the acks leave only then.
 """
 
+import math
 import queue
 import time
 from collections import deque
@@ -12,11 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinyldp.collect.conversation import Conversation
+from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
+from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
+from tinyldp_protocol.messages import COUNTER_MAX
 from tinyldp_protocol.task import Task
 
 # Rows of one transaction, about; seconds from the first message of a batch to its commit.
@@ -26,6 +29,9 @@ _IDLE = 0.05
 _PROGRESS = 0.2
 _QUEUE = 512
 _NEWS = 100
+# Silence that is worth a word: beacons, and at least so many seconds; then twice as long...
+_QUIET_BEACONS = 4
+_QUIET = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,12 @@ class Collector:
         self._task = task
         self._store = store
         self._rounds: Conversation | None = None
-        if task.method is not None:
-            self._rounds = Conversation(task, store.next_step(task.id.hex()))
-        self._intake = Intake(task, store, self._rounds)
-        self._inbound: Inbound = queue.Queue(_QUEUE)
         # Links' threads put sentences in, snapshots take them out.
         self._news: deque[str] = deque(maxlen=_NEWS)
+        if task.method is not None:
+            self._rounds = self._resumed(store.next_step(task.id.hex()))
+        self._intake = Intake(task, store, self._rounds)
+        self._inbound: Inbound = queue.Queue(_QUEUE)
         self._lines: dict[str, Line] = {}
         for path in serial:
             if path in self._lines:
@@ -91,13 +97,31 @@ class Collector:
             self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._news.append)
         self._ended: set[int] = set()
         self._rejected = 0
+        self._over = False
+        # Seconds: how long nothing may be heard without a word, and since when.
+        self._quiet = self._loud = max(_QUIET, _QUIET_BEACONS * task.beacon * task.tick / 1000)
+        self._last = math.inf
         self._alarms: set[tuple[str, str]] = set()
+
+    def _resumed(self, start: int) -> Conversation:
+        """Rounds from step `start` on, when what an earlier run has asked for is forgotten."""
+        task = self._task
+        last = self._store.last_heard(task.id.hex())
+        rest = resting(task, None if last is None else _now() - last)
+        if rest:
+            self._news.append(
+                f"Rounds go on with step {start:,} in {math.ceil(rest / 1000):,} s: the method"
+                f" begins anew, once what was spent before has left each window of {task.w} steps."
+            )
+        return Conversation(task, start, _clock() + rest)
 
     def run(
         self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None = None
     ) -> None:
         """Collect until stop() is true, or Ctrl-C; what was acknowledged is stored.
 
+        What is open in rounds is recorded then, so that its step is not asked again. A
+        second Ctrl-C ends it at once.
         progress: called with a Snapshot a few times a second, and at the end.
         Raises UserError when a port or the broker can't be opened at the start,
         or the store can't be written.
@@ -107,8 +131,8 @@ class Collector:
             for line in self._lines.values():
                 line.open()
                 opened.append(line)
-            with suppress(KeyboardInterrupt):
-                self._loop(stop, progress)
+            with interruptible(stop) as stopped, suppress(KeyboardInterrupt):
+                self._loop(stopped, progress)
         finally:
             for line in opened:
                 line.close()
@@ -122,13 +146,16 @@ class Collector:
     def _loop(self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None) -> None:
         shown = 0.0
         stopped = False
+        self._last = time.monotonic()
         while not stopped:
             # Once more after stop(), for what is already here.
             stopped = stop()
             self._gather(0 if stopped else self._idle())
             if self._rounds is not None:
                 self._rounds.stop() if stopped else self._ask(self._rounds)
+                self._look_for_the_end(self._rounds)
             self._commit()
+            self._look_for_silence()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())
                 shown = time.monotonic()
@@ -141,6 +168,23 @@ class Collector:
         for link, message in rounds.poll(_clock()):
             if self._lines[link.name].ask(link, message):
                 rounds.asked(link, _clock())
+
+    def _look_for_the_end(self, rounds: Conversation) -> None:
+        if rounds.over and not self._over:
+            self._over = True
+            self._news.append(
+                f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
+                " more, and devices need another Task."
+            )
+
+    def _look_for_silence(self) -> None:
+        silent = time.monotonic() - self._last
+        if silent >= self._quiet:
+            self._quiet = 2 * silent
+            self._news.append(
+                f"Nothing has been heard for {math.ceil(silent):,} s; a device whose segment was"
+                " over and collected before is silent until it starts again."
+            )
 
     def _gather(self, idle: float) -> None:
         """Take what the lines bring, until a batch is full or has waited long enough."""
@@ -156,6 +200,9 @@ class Collector:
                 begun = True
                 deadline = min(deadline, time.monotonic() + _GATHER)
             arrived = line.take(item)
+            if arrived.messages:
+                self._last = time.monotonic()
+                self._quiet = self._loud
             for name, n in arrived.rejected.items():
                 if n:
                     self._intake.reject(line.name, name, n)

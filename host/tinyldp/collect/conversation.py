@@ -4,9 +4,14 @@ A step t takes one tick of the Task, if all speak in time. The coordinator says 
 one or two phases ask for; here that becomes queries to links, repeated until a device has
 answered or refused for good, and answers become the support counts that the coordinator
 decides on. A phase is over when all present devices that it means have spoken, or its share
-of the tick is over. Present are those that were heard lately; while nobody is, no step
-begins. Where answers come when their phase is over, as of devices that look for queries but
-once a tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS.
+of the tick is over. Present are those that were heard lately, and of these no more than the
+intake keeps boots of, so that what is held is bounded; while nobody is, no step begins.
+Where answers come when their phase is over, as of devices that look for queries but once a
+tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS; shorter
+again when that was of no use for a while.
+
+A host that starts again knows what was decided, but not whom it has asked in the last w
+steps: the method begins anew, when resting() says that all of that has left the windows.
 
     poll(now)      opens and closes phases; the queries that are due
     asked(...)     one of them has left
@@ -27,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,7 +45,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp_protocol.hashing import GROUPS, group
 from tinyldp_protocol.messages import COUNTER_MAX, EARLY, LATE, put_query
-from tinyldp_protocol.task import GRR, LBA, LBD, LPA, LPD, Task
+from tinyldp_protocol.task import GRR, LBA, LBD, LBU, LPA, LPD, Task
 
 # Parts of a tick: when the first of two phases ends, when the last one does, and how long
 # a device may take before it is asked again; then twice as long each time, as one that looks
@@ -54,6 +59,9 @@ _AWAY_TICKS = 32
 # Ticks that a step may take at most; the part of the devices whose late answers double it.
 MOST_TICKS = 4
 _TOO_LATE = 1 / 4
+# Steps in a row whose answers would have come in half as many ticks, but for that part,
+# before steps take half as many; twice as many each time that this was too few after all.
+_CALM = 32
 # Beyond this jump no device is followed: one that lies must not use up the numbers of steps.
 _FARTHEST = 1 << 16
 # Closed phases whose answers are remembered, to tell a duplicate from a late one.
@@ -88,7 +96,8 @@ class Query(NamedTuple):
 
 @dataclass(eq=False)
 class _Phase:
-    """What is being asked. waiting: devices that have not spoken yet; ends: ms.
+    """What is being asked. waiting: devices that have not spoken yet; ends: ms; half: what comes
+    before would also have come in time if its step took half as many ticks.
 
     asked: when and how often a query has left on each link.
     """
@@ -98,8 +107,9 @@ class _Phase:
     ranges: list[tuple[int, int]]
     messages: list[bytes]
     ends: float
+    half: float
     waiting: dict[int, Peer] = field(default_factory=dict)
-    meant: set[int] = field(default_factory=set)
+    meant: dict[int, Peer] = field(default_factory=dict)
     answers: dict[int, bytes] = field(default_factory=dict)
     asked: dict[Link, tuple[float, int]] = field(default_factory=dict)
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -136,16 +146,31 @@ class News:
         return len(self.questions) + len(self.decisions) + len(self.answers) + len(self.refusals)
 
 
+def resting(task: Task, since: int | None) -> int:
+    """ms until devices can have spent nothing in their last w steps.
+
+    since: ms since they were last heard to spend anything; None: they never were. A step
+    that was open then may have lasted for MOST_TICKS. LBU need not rest: w of its steps
+    never spend more than epsilon, whoever asks them.
+    """
+    if since is None or task.method == LBU:
+        return 0
+    assert task.w is not None
+    whole = (task.w + MOST_TICKS) * task.tick
+    return min(whole, max(0, whole - since))
+
+
 class Conversation:
     """Rounds of one Task, from step `start` on, once a device is known.
 
     The first step begins a beacon after the first device was heard: by then all that
-    run have said hello. All times are ms of one clock that never goes back.
-    t: the step that is open, or was last; None before the first.
+    run have said hello; and not before `ready`. All times are ms of one clock that never
+    goes back. t: the step that is open, or was last; None before the first. over: whether
+    the numbers of steps are used up, so that nothing is asked any more.
     Raises UserError when the Task is none of rounds.
     """
 
-    def __init__(self, task: Task, start: int = 0) -> None:
+    def __init__(self, task: Task, start: int = 0, ready: float = 0.0) -> None:
         self._task = task
         self._coordinator = Coordinator(task, 0, start)
         self._circle = Circle(w=task.w)
@@ -153,6 +178,7 @@ class Conversation:
         self._present: list[Peer] = []
         self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
         self._two = task.method in (LBD, LBA, LPD, LPA)
+        self._first = True
         self._next: float | None = None
         self._due = 0.0
         self._phase: _Phase | None = None
@@ -160,11 +186,18 @@ class Conversation:
         # Answers in this run; how far to jump while devices are ahead of this host.
         self._heard = False
         self._jump = 1
-        # Ticks that a step may take, and devices whose answers came too late for the last one's.
+        # Ticks that a step may take, devices whose answers came too late for the last one's,
+        # and those that would have been too late in half as many ticks; calm steps in a row.
         self._ticks = 1
         self._late: set[int] = set()
+        self._slow: set[int] = set()
+        self._calm = 0
+        self._patience = _CALM
+        self._shortened = False
         self._start = start
+        self._ready = ready
         self.t: int | None = None
+        self.over = False
         self.news = News()
 
     @property
@@ -182,15 +215,22 @@ class Conversation:
             peer.link = link
             peer.heard = now
             return
-        if not self._peers:
-            self._next = now + self._task.beacon * self._task.tick
+        if self._first:
+            self._first = False
+            self._next = max(self._ready, now + self._task.beacon * self._task.tick)
         self._peers[device] = Peer(device, group(self._task.id, pseudonym), link, now)
 
-    def heard(self, device: int, now: float) -> None:
-        """The device said something, whatever it was."""
+    def heard(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
+        """A device whose hello came before said something, whatever it was."""
         peer = self._peers.get(device)
-        if peer is not None:
+        if peer is None:
+            self.join(device, pseudonym, link, now)
+        else:
             peer.heard = now
+
+    def keep(self, devices: Container[int]) -> None:
+        """All others are gone, and count as devices no more until they say hello."""
+        self._peers = {id: peer for id, peer in self._peers.items() if id in devices}
 
     def poll(self, now: float) -> list[Query]:
         """What is to leave now. Each link that took it is to be told to asked()."""
@@ -242,6 +282,8 @@ class Conversation:
             return BAD_REPORT
         found.answers[device] = report
         found.waiting.pop(device, None)
+        if peer.heard > found.half:
+            self._slow.add(device)
         self._heard = True
         self.news.answers.append((device, t, phase, boot, at, report))
         if device not in found.meant:
@@ -270,6 +312,7 @@ class Conversation:
         if self._phase is not None:
             self._record(self._phase)
         self._phase = self._next = None
+        self._first = False
 
     def drain(self) -> News:
         """What is to be written; the next time only what came since."""
@@ -282,7 +325,7 @@ class Conversation:
         if phase is not None:
             if phase.waiting and now < phase.ends:
                 return False
-            self._close(phase)
+            self._close(phase, now)
             return True
         if self._next is None or now < self._next:
             return False
@@ -293,40 +336,64 @@ class Conversation:
         assert self._next is not None
         t = self._start if self.t is None else self.t + 1
         if t > COUNTER_MAX:
-            # The numbers of steps are used up.
             self._next = None
+            self.over = True
             return
         tick = self._task.tick
         # A host that was held up asks on from now: steps that nobody took are not made up for.
         self._due = self._next if now - self._next < tick else now
         self._next = self._due + tick
+        # Who is away joins again with the next thing that it says.
         present = [peer for peer in self._peers.values() if now - peer.heard <= self._away]
+        self._peers = {peer.id: peer for peer in present}
         if present != self._present:
             self._present = present
             self._circle.update([peer.position for peer in present])
             self._coordinator.users = len(present)
         if not present:
             return
-        if len(self._late) >= _TOO_LATE * len(present):
-            self._ticks = min(MOST_TICKS, 2 * self._ticks)
-        self._late.clear()
+        self._pace()
         self.t = t
         self._circle.step()
-        self._go_on(self._coordinator.begin())
+        self._go_on(self._coordinator.begin(), now)
 
-    def _go_on(self, ask: Ask | None) -> None:
+    def _pace(self) -> None:
+        """How many ticks the next step may take, by how the last one went."""
+        many = _TOO_LATE * len(self._present)
+        if len(self._late) >= many:
+            self._ticks = min(MOST_TICKS, 2 * self._ticks)
+            self._calm = 0
+            if self._shortened:
+                self._shortened = False
+                self._patience *= 2
+        elif len(self._late | self._slow) >= many:
+            self._calm = 0
+        elif self._closed and self._closed[0].answers:
+            self._calm += 1
+            if self._calm >= self._patience:
+                self._shortened = self._ticks > 1
+                self._ticks = max(1, self._ticks // 2)
+                self._calm = 0
+        self._late.clear()
+        self._slow.clear()
+
+    def _go_on(self, ask: Ask | None, now: float) -> None:
         """Open the phase, or take the decision of the step."""
         if ask is None:
             self._decided()
             return
         ranges = [(0, GROUPS)] if ask.users is None else self._circle.take(ask.users)
         share = _FIRST if self._two and ask.phase == 0 else _LAST
+        long = self._ticks * self._task.tick
+        # In half as many ticks, the phase before would have been over by then.
+        waited = max(0.0, now - self._due - (_FIRST * long / 2 if ask.phase else 0))
         phase = _Phase(
             ask,
             entry_task(self._task, ask.entry),
             ranges,
             [_query(self._task.id, ask, start, size) for start, size in ranges],
-            self._due + share * self._ticks * self._task.tick,
+            self._due + share * long,
+            self._due + share * long / 2 + waited,
             counts=np.zeros(self._task.symbols, np.int64),
         )
         for peer in self._present:
@@ -335,15 +402,15 @@ class Conversation:
         self._phase = phase
 
     def _mean(self, phase: _Phase, peer: Peer) -> None:
-        phase.meant.add(peer.id)
+        phase.meant[peer.id] = peer
         phase.waiting[peer.id] = peer
         self.news.asked[peer.id] += 1
 
-    def _close(self, phase: _Phase) -> None:
+    def _close(self, phase: _Phase, now: float) -> None:
         self._phase = None
         self._closed = [phase, *self._closed][:_KEPT]
         self._record(phase)
-        self._go_on(self._coordinator.heard(phase.counts, len(phase.answers)))
+        self._go_on(self._coordinator.heard(phase.counts, len(phase.answers)), now)
         if 2 * phase.late > len(phase.meant) and not self._heard:
             self._jump_ahead()
 
@@ -403,7 +470,7 @@ class Conversation:
                 continue
             # One message for all, until more of them have spoken than are still silent.
             if first or 2 * len(silent) > sum(
-                self._peers[device].link.task is not None for device in phase.meant
+                peer.link.task is not None for peer in phase.meant.values()
             ):
                 for message in phase.messages:
                     yield Query(fleet, message)

@@ -10,7 +10,8 @@ Names of what is not taken, besides those of tinyldp_protocol.messages.check:
 
     no hello       this run has no hello of that boot (nor, on MQTT, had an
                    earlier one): asked for, and not counted
-    unknown task   its hello named another Task
+    other boot     a hello of a boot that is known under another Task
+    unknown task   its hello named another Task, or was of another Task's boot
     topic          its hello named another Task or pseudonym than its topic
     not for a host a message that only hosts send
     other kind     a release under a Task of rounds, or what belongs to rounds under another
@@ -18,6 +19,10 @@ Names of what is not taken, besides those of tinyldp_protocol.messages.check:
 
 Alarms:
 
+    one boot under two Tasks
+                   a pseudonym with the boot nonce that it had under another Task: each boot
+                   draws one, and keeps its Task, so that these are two devices, or a copied
+                   store. Nothing of the second one is taken ("other boot").
     equal nonces   one boot nonce under two pseudonyms: a bad source of randomness
     two devices with one pseudonym
                    an older boot goes on after a newer one, or one pseudonym is
@@ -149,6 +154,8 @@ class Intake:
         self._heard: dict[tuple[Link, bytes], Boot | None] = {}
         self._hellos: set[tuple[Link, bytes]] = set()
         self._touched: dict[int, Boot] = {}
+        # Whether a boot was forgotten that rounds may still know of.
+        self._forgotten = False
 
     def boots(self) -> list[Boot]:
         """The boots that this run knows."""
@@ -240,6 +247,11 @@ class Intake:
         self._heard = {}
         self._hellos = set()
         self._touched = {}
+        if self._forgotten:
+            # What is heard of them in vain until their next hello is no reason to ask them.
+            self._forgotten = False
+            assert self._rounds is not None
+            self._rounds.keep({device.first for device in self._devices.values()})
         return acks
 
     def _known(
@@ -268,7 +280,8 @@ class Intake:
         self._heard[link, nonce] = boot
         self._touched[boot.id] = boot
         if self._rounds is not None:
-            self._rounds.heard(boot.device.first, self._clock)
+            device = boot.device
+            self._rounds.heard(device.first, device.pseudonym, link, self._clock)
 
     def _rare(self, link: Link, message: bytes, now: int) -> None:
         try:
@@ -300,6 +313,9 @@ class Intake:
         if boot is None:
             boot = self._recalled(hello, link, now)
         self._remember(link, nonce, boot)
+        if boot is None:
+            self.reject(link.name, "other boot")
+            return
         self._hear(link, nonce, boot)
         self._hellos.add((link, nonce))
         if self._rounds is not None:
@@ -346,8 +362,15 @@ class Intake:
             detail = f"device {who}: step {message.t} was answered with two contents"
             self._alarm("conflict", f"device {who}", detail)
 
-    def _recalled(self, hello: Hello, link: Link, now: int) -> Boot:
+    def _recalled(self, hello: Hello, link: Link, now: int) -> Boot | None:
+        """The boot as the store knows it; None: it knows it under another Task."""
         known = self._memory.recall(hello, link.name, now)
+        task = hello.task.hex()
+        if known.task != task:
+            who, nonce = hello.pseudonym.hex(), hello.nonce.hex()
+            detail = f"pseudonym {who}: boot nonce {nonce} under Tasks {known.task} and {task}"
+            self._alarm("one boot under two Tasks", f"{who} {nonce}", detail)
+            return None
         device = self._devices.get(hello.pseudonym)
         if device is None:
             device = Device(hello.pseudonym, known.first)
@@ -378,13 +401,17 @@ class Intake:
     def _remember(self, link: Link, nonce: bytes, boot: Boot | None) -> None:
         """From now on `nonce` means this boot on this link; the oldest are forgotten."""
         boots = self._links.pop(link, {})
-        boots.pop(nonce, None)
+        before = boots.pop(nonce, None)
         boots[nonce] = boot
+        if before is not None and before is not boot:
+            self._forgotten = self._rounds is not None
         if len(boots) > MOST_BOOTS:
             del boots[next(iter(boots))]
+            self._forgotten = self._rounds is not None
         self._links[link] = boots
         if len(self._links) > MOST_LINKS:
             del self._links[next(iter(self._links))]
+            self._forgotten = self._rounds is not None
 
     def _two_links(self, link: Link, device: Device, now: int) -> None:
         """A device may move to another link, but not come back within two beacons."""

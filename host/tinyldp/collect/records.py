@@ -149,11 +149,12 @@ class Known:
     """What the store knows of a boot when its hello comes.
 
     above: sequence numbers held at or beyond wanted; answers: those counted in rounds;
-    first, newest: ids of the first and the newest boot of the same pseudonym;
-    same_nonce: other pseudonyms with this nonce.
+    task: that of its first hello, hexadecimal; first, newest: ids of the first and the
+    newest boot of the same pseudonym; same_nonce: other pseudonyms with this nonce.
     """
 
     id: int
+    task: str
     first: int
     wanted: int
     above: frozenset[int]

@@ -8,7 +8,7 @@ database, what the first one wrote about a step stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tinyldp.collect.schema import (
     QUESTIONS,
     REFUSALS,
     Prepared,
+    check,
 )
 
 _SELECT = 500
@@ -55,12 +56,32 @@ def write_rounds(
 
 
 def next_step(connection: sa.Connection, task: str) -> int:
-    """The first t that no question and no decision is about."""
-    last = -1
-    for table in (QUESTIONS, DECISIONS):
-        found = connection.scalar(sa.select(sa.func.max(table.c.t)).where(table.c.task == task))
-        last = max(last, -1 if found is None else found)
-    return last + 1
+    """The first t that no question, no decision and no answer is about.
+
+    A step that has answers and no question was open when a host was killed. Asked again,
+    devices would repeat what is stored for it, and only those.
+    """
+    last = [_greatest(connection, table, "t", task) for table in (QUESTIONS, DECISIONS, ANSWERS)]
+    return max((t + 1 for t in last if t is not None), default=0)
+
+
+def last_heard(connection: sa.Connection, task: str) -> int | None:
+    """When the last decision was taken or the last answer came, ms since 1970; None: never."""
+    last = [_greatest(connection, table, "at", task) for table in (DECISIONS, ANSWERS)]
+    return max((at for at in last if at is not None), default=None)
+
+
+def _greatest(connection: sa.Connection, table: sa.Table, name: str, task: str) -> int | None:
+    """The greatest value of a column in this Task's rows; None: there is no row."""
+    query = sa.select(sa.func.max(table.c[name]))
+    if "task" in table.c:
+        query = query.where(table.c.task == task)
+    else:
+        query = query.join(BOOTS, BOOTS.c.id == table.c.device).where(BOOTS.c.task == task)
+    found = connection.scalar(query)
+    if found is not None:
+        check(table, [name], [found])
+    return found
 
 
 def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
@@ -68,8 +89,8 @@ def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
     c = DECISIONS.c
     columns = [c[name] for name in DecisionRow._fields]
     query = sa.select(*columns).where(c.task == task).order_by(c.t)
-    found = (DecisionRow(*row) for row in connection.execute(query))
-    return [row._replace(release=_floats(row.release)) for row in found]
+    rows = _checked(connection, DECISIONS, query, DecisionRow._fields)
+    return [row._replace(release=_floats(row.release)) for row in map(DecisionRow._make, rows)]
 
 
 def questions(connection: sa.Connection, task: str) -> list[Question]:
@@ -77,7 +98,7 @@ def questions(connection: sa.Connection, task: str) -> list[Question]:
     c = QUESTIONS.c
     columns = [c[name] for name in Question._fields]
     query = sa.select(*columns).where(c.task == task).order_by(c.t, c.phase)
-    return [Question(*row) for row in connection.execute(query)]
+    return list(map(Question._make, _checked(connection, QUESTIONS, query, Question._fields)))
 
 
 def answers(
@@ -94,7 +115,7 @@ def answers(
     key: tuple[int, int] | None = None
     reports: list[bytes] = []
     for t, phase, report in connection.execute(query.execution_options(yield_per=10_000)):
-        if len(report) != width:
+        if type(report) is not bytes or len(report) != width:
             raise ValueError(f"an answer of step {t}")
         if key != (t, phase):
             if key is not None:
@@ -114,17 +135,20 @@ def peers(connection: sa.Connection, task: str) -> list[Peer]:
         .group_by(BOOTS.c.pseudonym)
         .order_by(sa.func.min(BOOTS.c.id))
     )
-    asked = _totals(connection, sa.select(ASKED.c.device, ASKED.c.total))
+    names = ("device", "total")
+    query = sa.select(ASKED.c.device, ASKED.c.total)
+    asked = Counter(dict(_checked(connection, ASKED, query, names)))
     count = sa.select(ANSWERS.c.device, sa.func.count()).group_by(ANSWERS.c.device)
     answered = _totals(connection, count)
     refused: dict[int, dict[int, int]] = {}
-    for device, reason, total in connection.execute(sa.select(REFUSALS)):
+    names = REFUSALS.c.keys()
+    for device, reason, total in _checked(connection, REFUSALS, sa.select(REFUSALS), names):
         refused.setdefault(device, {})[reason] = total
     return [
         Peer(
             device, pseudonym, asked[device], answered[device], refused.get(device, {})
         )
-        for device, pseudonym in connection.execute(first)
+        for device, pseudonym in _checked(connection, BOOTS, first, ("id", "pseudonym"))
     ]  # fmt: skip
 
 
@@ -137,6 +161,15 @@ def answers_of(connection: sa.Connection, device: int, boot: int) -> int:
     """How many answers of this boot of the device were counted."""
     mine = (ANSWERS.c.device == device) & (ANSWERS.c.boot == boot)
     return connection.scalar(sa.select(sa.func.count()).select_from(ANSWERS).where(mine)) or 0
+
+
+def _checked(
+    connection: sa.Connection, table: sa.Table, query: Any, names: Sequence[str]
+) -> Iterator[Any]:
+    """Rows of these columns of the table; raises schema.Damaged."""
+    for row in connection.execute(query):
+        check(table, names, row)
+        yield row
 
 
 def _floats(data: Any) -> tuple[float, ...]:

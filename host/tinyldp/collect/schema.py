@@ -1,6 +1,7 @@
 """The tables, and how a database is opened and spoken to."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +15,34 @@ from tinyldp.errors import UserError
 # Seconds that a writer waits for another one.
 _PATIENCE = 30
 
+# ms since 1970 of the end of the year 9999, beyond which no date is told.
+_LATEST = 253_402_300_799_999
+
+
+class Damaged(Exception):
+    """A database holds what no collector has written; its text says where."""
+
+
+class Blob(sa.TypeDecorator[bytes]):
+    """Bytes as the driver gives them: whatever else a damaged row holds is not made to be some."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Any:
+        return _as_bytes
+
+
+def _as_bytes(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
 METADATA = sa.MetaData()
 TASKS = sa.Table(
     "task",
     METADATA,
     sa.Column("id", sa.String(16), primary_key=True),
-    sa.Column("file", sa.LargeBinary, nullable=False),
+    sa.Column("file", Blob, nullable=False),
 )
 CERTIFICATES = sa.Table(
     "certificates",
@@ -53,7 +76,7 @@ FRAMES = sa.Table(
     sa.Column("boot", sa.Integer, sa.ForeignKey("boots.id"), primary_key=True),
     sa.Column("sequence", sa.Integer, primary_key=True),
     sa.Column("at", sa.BigInteger, nullable=False),
-    sa.Column("values", sa.LargeBinary, nullable=False),
+    sa.Column("values", Blob, nullable=False),
     sqlite_with_rowid=False,
 )
 # Of rounds. `device`: the first of the boots of one pseudonym under one Task.
@@ -76,7 +99,7 @@ ANSWERS = sa.Table(
     sa.Column("phase", sa.Integer, primary_key=True),
     sa.Column("boot", sa.Integer, sa.ForeignKey("boots.id"), nullable=False),
     sa.Column("at", sa.BigInteger, nullable=False),
-    sa.Column("report", sa.LargeBinary, nullable=False),
+    sa.Column("report", Blob, nullable=False),
     sqlite_with_rowid=False,
 )
 DECISIONS = sa.Table(
@@ -95,7 +118,7 @@ DECISIONS = sa.Table(
     sa.Column("n", sa.Integer, nullable=False),
     sa.Column("users", sa.Integer, nullable=False),
     # One float64, little-endian, for each value.
-    sa.Column("release", sa.LargeBinary, nullable=False),
+    sa.Column("release", Blob, nullable=False),
 )
 REFUSALS = sa.Table(
     "refusals",
@@ -148,6 +171,28 @@ UPDATE_BOOT = (
         **{name: _latest(name) for name in ("wanted", "health", "drops", "lowest", "released")},
     )
 )
+
+
+def check(table: sa.Table, names: Iterable[str], row: Iterable[Any]) -> None:
+    """Raise Damaged unless each value fits the column of this name: SQLite takes any.
+
+    Numbers are never negative, but for floats, which are finite.
+    """
+    for name, value in zip(names, row, strict=True):
+        column = table.c[name]
+        if not (column.nullable if value is None else _fits(column.type, value)):
+            raise Damaged(f"the column {name} of its table {table.name}")
+
+
+def _fits(kind: sa.types.TypeEngine[Any], value: Any) -> bool:
+    if isinstance(kind, sa.Integer):
+        most = _LATEST if isinstance(kind, sa.BigInteger) else math.inf
+        return type(value) is int and 0 <= value <= most
+    if isinstance(kind, sa.Float):
+        return type(value) in (int, float) and math.isfinite(value)
+    if isinstance(kind, sa.Boolean):
+        return type(value) is bool
+    return type(value) is (bytes if isinstance(kind, Blob) else str)
 
 
 def open_engine(name: str) -> sa.Engine:
@@ -216,6 +261,8 @@ def sentences(name: str) -> Iterator[None]:
         yield
     except IntegrityError:
         raise
+    except Damaged as damaged:
+        raise UserError(f"{name} is damaged: {damaged} holds what no run wrote.") from None
     except SQLAlchemyError as error:
         raise UserError(f"{name} can't be used as a store: {_first_line(error)}.") from None
 

@@ -49,7 +49,9 @@ from tinyldp.collect.schema import (
     ROUNDS,
     TASKS,
     UPDATE_BOOT,
+    Damaged,
     Prepared,
+    check,
     make_tables,
     open_engine,
     sentences,
@@ -83,7 +85,10 @@ class Store:
             there = table_names(self._engine)
         if not there >= set(METADATA.tables) - ROUNDS:
             raise UserError(f"{self.name} is no tinyldp store.")
-        self._rounds = there >= ROUNDS
+        self._rounds = bool(there & ROUNDS)
+        if self._rounds and not there >= ROUNDS:
+            lacking = ", ".join(sorted(ROUNDS - there))
+            raise UserError(f"{self.name} is damaged: its tables of rounds lack {lacking}.")
         self._tasks: dict[str, Task] = {}
         self._insert_frame = Prepared(self._engine, FRAMES.insert(), FRAMES.columns.keys())
         self._insert_answer = Prepared(self._engine, ANSWERS.insert(), ANSWERS.columns.keys())
@@ -150,6 +155,7 @@ class Store:
                 connection.execute(new)
             with self._engine.connect() as connection:
                 boot = connection.execute(sa.select(BOOTS).where(mine)).one()
+                check(BOOTS, BOOTS.c.keys(), boot)
                 frames = FRAMES.c.boot == boot.id
                 above = sa.select(FRAMES.c.sequence).where(frames, FRAMES.c.sequence >= boot.wanted)
                 received = sa.select(sa.func.count()).select_from(FRAMES).where(frames)
@@ -160,6 +166,7 @@ class Store:
                 others = sa.select(c.pseudonym).where(c.nonce == nonce, c.pseudonym != pseudonym)
                 return Known(
                     boot.id,
+                    boot.task,
                     first,
                     boot.wanted,
                     frozenset(connection.scalars(above)),
@@ -276,6 +283,9 @@ class Store:
             return [self._stream(row, answers[row.id]) for row in connection.execute(query)]
 
     def _stream(self, row: Any, answers: int) -> Stream:
+        check(BOOTS, BOOTS.c.keys(), row[: len(BOOTS.c)])
+        if row.highest is not None:
+            check(FRAMES, ["sequence"], [row.highest])
         made = 0 if row.highest is None else row.highest + 1
         if row.released is not None:
             made = max(made, frames_made(row.released, self.task(row.task).batch, row.health))
@@ -311,6 +321,7 @@ class Store:
             row = connection.execute(sa.select(BOOTS).where(BOOTS.c.id == boot)).first()
             if row is None:
                 raise UserError(f"{self.name} has no stream {boot}.")
+            check(BOOTS, BOOTS.c.keys(), row)
             frames = connection.execute(
                 sa.select(FRAMES.c.sequence, FRAMES.c["values"])
                 .where(FRAMES.c.boot == boot)
@@ -320,6 +331,8 @@ class Store:
         batch = task.batch
         if batch is None:
             raise UserError(f"Device {row.pseudonym} gives answers in rounds, and no stream.")
+        if not all(type(n) is int and n >= 0 and type(data) is bytes for n, data in frames):
+            raise UserError(f"Stream {boot} in {self.name} is damaged.")
         sequences = np.fromiter((frame[0] for frame in frames), np.int64, len(frames))
         length = (int(sequences[-1]) + 1) * batch if frames else 0
         if row.released is not None:
@@ -348,6 +361,11 @@ class Store:
         with self._sentences(), self._engine.connect() as connection:
             return rounds.next_step(connection, task_id) if self._rounds else 0
 
+    def last_heard(self, task_id: str) -> int | None:
+        """When this Task's devices were last known to spend, ms since 1970; None: never."""
+        with self._sentences(), self._engine.connect() as connection:
+            return rounds.last_heard(connection, task_id) if self._rounds else None
+
     def decisions(self, task_id: str) -> list[DecisionRow]:
         """What this Task's rounds decided, by t."""
         with self._sentences(), self._engine.connect() as connection:
@@ -356,7 +374,12 @@ class Store:
     def questions(self, task_id: str) -> list[Question]:
         """What this Task's rounds asked, by t and phase."""
         with self._sentences(), self._engine.connect() as connection:
-            return rounds.questions(connection, task_id) if self._rounds else []
+            found = rounds.questions(connection, task_id) if self._rounds else []
+            if found:
+                entries = len(self.task(task_id).thresholds)
+                if any(asked.phase > 1 or asked.entry >= entries for asked in found):
+                    raise Damaged("the column phase or entry of its table questions")
+        return found
 
     def answers(self, task_id: str) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
         """(t, phase, reports: (n, task.width) bytes) of what was counted, by t and phase."""
@@ -377,14 +400,20 @@ class Store:
         """How many messages were refused, by (link, name of the reason)."""
         query = sa.select(COUNTERS).order_by(COUNTERS.c.link, COUNTERS.c.name)
         with self._sentences(), self._engine.connect() as connection:
-            return {(link, name): count for link, name, count in connection.execute(query)}
+            rows = connection.execute(query).all()
+            for row in rows:
+                check(COUNTERS, COUNTERS.c.keys(), row)
+        return {(link, name): count for link, name, count in rows}
 
     def alarms(self) -> list[dict[str, Any]]:
         """name, detail and at (ms since 1970) of each alarm, oldest first."""
         c = ALARMS.c
         query = sa.select(c.name, c.detail, c.at).order_by(c.at, c.name, c.subject)
         with self._sentences(), self._engine.connect() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            rows = connection.execute(query).mappings().all()
+            for row in rows:
+                check(ALARMS, row.keys(), row.values())
+        return [dict(row) for row in rows]
 
     def task(self, task_id: str) -> Task:
         """The Task with this id (hexadecimal)."""
@@ -392,6 +421,8 @@ class Store:
             query = sa.select(TASKS.c.file).where(TASKS.c.id == task_id)
             with self._sentences(), self._engine.connect() as connection:
                 file = connection.scalar(query)
+                if file is not None:
+                    check(TASKS, ["file"], [file])
             if file is None:
                 raise UserError(f"{self.name} has no Task {task_id}.")
             try:
@@ -400,6 +431,11 @@ class Store:
                 raise UserError(f"{self.name} holds a damaged Task {task_id}: {error}") from None
         return self._tasks[task_id]
 
+    def task_ids(self) -> list[str]:
+        """Of all Tasks that were collected for (hexadecimal), whoever was heard."""
+        with self._sentences(), self._engine.connect() as connection:
+            return list(connection.scalars(sa.select(TASKS.c.id).order_by(TASKS.c.id)))
+
     def certificate(self, task_id: str) -> dict[str, Any] | None:
         """The JSON of this Task's certificate, or None: it is uncertified."""
         query = sa.select(CERTIFICATES.c.content).where(CERTIFICATES.c.task == task_id)
@@ -407,7 +443,7 @@ class Store:
             content = connection.scalar(query)
         try:
             found = None if content is None else json.loads(content)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             found = None
         return found if isinstance(found, dict) else None
 

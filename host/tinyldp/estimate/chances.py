@@ -21,10 +21,13 @@ def support_chances(task: Task) -> tuple[Fraction, Fraction]:
     OLH: two different values share a bucket with probability sum (n_b / P)^2, where
     n_b of the P residues fall into bucket b, which is a little more than 1/g. The
     hash is pairwise independent, so this is exact for every pair of values.
-    Raises UserError when the Task names no oracle.
+    Raises UserError when the Task names no oracle, ValueError for a Task of rounds: each
+    of its entries has chances of its own.
     """
     if task.mechanism not in ORACLES:
         raise UserError("Frequencies are estimated for GRR, OUE and OLH only.")
+    if task.method is not None:
+        raise ValueError("take one entry of a Task of rounds: see coordinate.entry_task")
     lie = Fraction(task.thresholds[0], SCALE)
     if task.mechanism == GRR:
         return 1 - (task.symbols - 1) * lie, lie

@@ -8,17 +8,17 @@ from tinyldp.planning import oracles, refusal
 from tinyldp.planning.epochs import choose_epochs
 from tinyldp.planning.jitter import jittersort_weights
 from tinyldp.planning.rounds import choose_rounds
-from tinyldp.planning.switches import Report, ranswitch_threshold, staswitch_threshold
+from tinyldp.planning.switches import Progress, ranswitch_threshold, staswitch_threshold
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, Study
 from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, Task
 
 
-def choose(study: Study, report: Report | None = None) -> Task:
+def choose(study: Study, progress: Progress | None = None) -> Task:
     """The Task of a study that states integers, or a target.
 
     Least cost is the least displacement for RanSwitch and StaSwitch, the least
     latency for JitterSort and the least variance for the oracles (and rounds); Thresh and
-    HeavyThresh spend what they are given. report: told how far long work is.
+    HeavyThresh spend what they are given. progress: told how far long work is.
 
     Raises UserError, one sentence, when no integers meet the target.
     """
@@ -35,10 +35,10 @@ def choose(study: Study, report: Report | None = None) -> Task:
     assert study.k is not None
     assert study.delta is not None
     target = refusal.Target(study.k, epsilon, Fraction(study.delta, DELTA_UNIT))
-    return _stream(study, target, report)
+    return _stream(study, target, progress)
 
 
-def _stream(study: Study, target: refusal.Target, report: Report | None) -> Task:
+def _stream(study: Study, target: refusal.Target, progress: Progress | None) -> Task:
     k, epsilon, delta = target.k, target.epsilon, target.delta
     if study.mechanism == JITTERSORT:
         halves = None if study.window is None else (study.window // 2,)
@@ -54,7 +54,7 @@ def _stream(study: Study, target: refusal.Target, report: Report | None) -> Task
         return study.task([threshold])
     if k > refusal.STASWITCH_MAX_K:
         raise refusal.of_large_k(target)
-    threshold = staswitch_threshold(k, epsilon, delta, report)
+    threshold = staswitch_threshold(k, epsilon, delta, progress)
     if threshold is None:
         raise refusal.of_staswitch(target)
     return study.task([threshold])

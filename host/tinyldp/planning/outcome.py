@@ -19,7 +19,7 @@ from tinyldp.planning import epochs_costs, rounds_costs
 from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
-from tinyldp.planning.switches import STEPS, Report
+from tinyldp.planning.switches import STEPS, Progress
 from tinyldp.study import (
     DELTA_UNIT,
     EPOCHS,
@@ -105,13 +105,13 @@ class Plan:
         }
 
 
-def assess(study: Study, task: Task, path: Path, report: Report | None = None) -> Plan:
+def assess(study: Study, task: Task, path: Path, progress: Progress | None = None) -> Plan:
     """The costs of a study's Task, which is or will be at `path`."""
     if task.method is not None:
         return _assess_rounds(study, task, path)
     if task.mechanism in EPOCHS:
         return _assess_epochs(study, task, path)
-    long = report if task.mechanism == STASWITCH else None
+    long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
         long(STEPS - 1, STEPS)

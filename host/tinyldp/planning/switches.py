@@ -18,7 +18,7 @@ from tinyldp.planning.floats import exp_float
 from tinyldp_protocol.task import SCALE
 
 # Told how many steps of how many are done: as progress.WorkProgress.update.
-Report = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 # Of planning StaSwitch: chain, threshold, its exact delta, its costs.
 STEPS = 4
 
@@ -100,13 +100,13 @@ def staswitch_best(k: int, epsilon: Fraction) -> tuple[int, float]:
 
 
 def staswitch_threshold(
-    k: int, epsilon: Fraction, delta: Fraction, report: Report | None = None
+    k: int, epsilon: Fraction, delta: Fraction, progress: Progress | None = None
 ) -> int | None:
     """The least threshold that meets the target, or None; k up to 9.
 
     Found in floats and then tried exactly, in single steps towards more noise.
     """
-    tell = report or (lambda done, total: None)
+    tell = progress or (lambda done, total: None)
     tell(0, STEPS)
     chain, factor, target = coupled_chain(k), exp_float(epsilon), float(delta)
     tell(1, STEPS)

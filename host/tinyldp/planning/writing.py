@@ -8,15 +8,17 @@ from tinyldp.errors import UserError, keep_apart
 from tinyldp.files import replace_file
 from tinyldp.planning.choice import choose
 from tinyldp.planning.outcome import Plan, assess
-from tinyldp.planning.switches import Report
+from tinyldp.planning.switches import Progress
 from tinyldp.study import load_study
 from tinyldp_protocol.task import write_file
 
 
-def plan(study: str | Path, output: str | Path | None = None, report: Report | None = None) -> Plan:
+def plan(
+    study: str | Path, output: str | Path | None = None, progress: Progress | None = None
+) -> Plan:
     """Choose the integers of a study file, write its Task, by default beside it as STUDY.task.
 
-    report: told how far long work is, (done, total). A Task that lies there already
+    progress: told how far long work is, (done, total). A Task that lies there already
     is replaced only by a whole one. Raises UserError when the
     study is wrong, its target can't be met, or the Task can't be written.
     """
@@ -26,8 +28,8 @@ def plan(study: str | Path, output: str | Path | None = None, report: Report | N
     if path.suffix == ".toml":
         raise UserError(f"{path} has a study's name; name the Task otherwise, as STUDY.task.")
     try:
-        task = choose(loaded, report)
-        assessed = assess(loaded, task, path, report)
+        task = choose(loaded, progress)
+        assessed = assess(loaded, task, path, progress)
     except UserError as error:
         raise UserError(f"{study}: {error}") from None
     replace_file(path, write_file(task))

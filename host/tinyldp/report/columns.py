@@ -187,22 +187,52 @@ CURVE = [
     Column("released", "Released mean", "released", True),
 ]
 
-STREAMS_LEGEND = (
+_STREAMS_LEGEND = (
     "Counts are of frames. Sent: made by the device, by its last status, which may lag; ≥ while"
     " it has not ended. Lost: will never come. Duplicate: came again, not counted again."
     " Missing: made, but not here yet. Dropped: given up by the device, whose outbox was full."
     " Moved: mean displacement in steps, by the exact law and as measured, where a device's"
     f" random words are known and its stream is at least {MEASURABLE} windows long."
 )
-STREAMS_LEGEND_SHORT = (
+_STREAMS_SHORT = (
     "Frames: sent by the device's last status, may lag (≥: it goes on); lost for good; dup: came"
     " again; miss: not here yet; drop: given up by the device. exact, measured: mean displacement"
     " in steps."
 )
-REJECTIONS_LEGEND = (
-    "Counted, and not used. “no hello” is no fault: the host asked for the device's hello, and"
-    " its frames come again."
+_ROUNDS_LEGEND = (
+    "Rounds: counts are of answers. Sent: given by the device since it started, by its last"
+    " status; ≥ while it goes on. Received: counted, in time. Duplicate: came again. Nothing is"
+    " lost or missing by number: an answer that came too late is among the rejected."
 )
+_ROUNDS_SHORT = (
+    "Rounds: answers; sent by the device (≥: it goes on); recv: counted; dup: came again; lost"
+    " and miss: always 0, as late answers are among the rejected."
+)
+_REJECTED = {
+    "no hello": "is no fault: the host asked for the device's hello, and what it said comes again",
+    "late answer": "came when its phase was over, and changes nothing any more",
+    "not asked": "is about a step and phase in which that device was not asked",
+    "other entry": "spent something else than was asked for",
+    "bad report": "holds what no device can have drawn",
+    "conflict": "has other contents than what is stored in its place",
+    "other boot": "came from a boot that is known under another Task",
+}
+
+
+def streams_legend(rows: list[Row], short: bool = False) -> str:
+    """What the counts of streams are of: frames, or in rounds answers."""
+    frames, answers = (
+        (_STREAMS_SHORT, _ROUNDS_SHORT) if short else (_STREAMS_LEGEND, _ROUNDS_LEGEND)
+    )
+    rounds = {row["rounds"] for row in rows}
+    return " ".join([frames] * (rounds != {True}) + [answers] * (True in rounds))
+
+
+def rejections_legend(rows: list[Row]) -> str:
+    """What the names mean that are there."""
+    there = {row["name"] for row in rows}
+    said = [f"“{name}” {what}." for name, what in _REJECTED.items() if name in there]
+    return " ".join(["Counted, and not used.", *said])
 
 
 def stream_columns(rows: list[Row]) -> list[Column]:

@@ -86,7 +86,8 @@ def report_data(
     curve: for each stream mechanism's Task, estimate the mean curve with knots that many
     steps apart, 0 for the least distance that keeps its noise down (estimates.mean_curves);
     None: do not. confidence: of all intervals. "rounds": for each Task with a method what
-    its rounds came to (rounds.rounds_tables); of their devices "received" counts answers.
+    its rounds came to (rounds.rounds_tables); of their devices, whose "rounds" is true,
+    "sent", "received" and "duplicates" count answers, and none is lost or missing.
     Raises UserError for an unknown name of a post-processing.
     """
     streams = store.streams()
@@ -95,7 +96,9 @@ def report_data(
         streams.sort(key=lambda stream: places.get(stream.pseudonym, len(places)))
     boots = Counter(stream.pseudonym for stream in streams)
     tasks = {stream.task_id: store.task(stream.task_id) for stream in streams}
-    said = {task_id: certificate_said(store.certificate(task_id)) for task_id in tasks}
+    # While nobody was heard, it is about the Tasks that somebody waits for.
+    meant = tasks or {task_id: store.task(task_id) for task_id in store.task_ids()}
+    said = {task_id: certificate_said(store.certificate(task_id)) for task_id in meant}
     rows = []
     for stream in streams:
         # With several boots it is unknown which of them was measured.
@@ -111,7 +114,7 @@ def report_data(
     framed = {task_id: task for task_id, task in tasks.items() if task.method is None}
     uncertified = not said or UNCERTIFIED in said.values()
     return {
-        "protection": _protection(tasks.values()),
+        "protection": _protection(meant.values()),
         "certificate": NO_CERTIFICATE if uncertified else CERTIFIED,
         "uncertified": uncertified,
         "warnings": _warnings(rows),
@@ -203,6 +206,7 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         "software": clean(stream.software),
         "task": clean(stream.task_id),
         "mechanism": mechanism_name(task),
+        "rounds": task.method is not None,
         "k": task.k,
         "window": task.window,
         "values": stream.count,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
-from tinyldp.estimate import frequencies, support_chances, supports
+from tinyldp.estimate import check_reports, frequencies, support_chances, supports
 from tinyldp.estimate.chances import ORACLES
 from tinyldp.estimate.curves import mean_curve
 from tinyldp.estimate.frequency import Estimate
@@ -103,7 +103,7 @@ def _gathered(
         try:
             reports, present = store.values(stream.boot)
             # Whoever sends what no device can send is left out as a whole.
-            supports(task, reports[present])
+            check_reports(task, reports[present])
         except UserError as error:
             left_out.append(f"Boot {clean(stream.nonce)}: {clean(error)}")
             continue

@@ -108,7 +108,7 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         "problem": None,
     }
     try:
-        if any(len(row.release) != task.symbols for row in decisions):
+        if any(len(row.release) != task.symbols or not _finite(row.release) for row in decisions):
             raise UserError(f"The decisions of Task {task_id} are damaged.")
         followed = _followed(decisions)
         table["followed"] = followed
@@ -127,6 +127,10 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         # Rows that somebody has edited.
         table["problem"] = f"The rounds of Task {task_id} are damaged."
     return table
+
+
+def _finite(numbers: tuple[float, ...]) -> bool:
+    return all(map(math.isfinite, numbers))
 
 
 def _reason(reason: int) -> str:

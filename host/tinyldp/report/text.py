@@ -19,10 +19,8 @@ from tinyldp.report.columns import (
     DECISIONS,
     REFUSALS,
     REJECTIONS,
-    REJECTIONS_LEGEND,
     ROUND_DEVICES,
     ROUND_DEVICES_LEGEND,
-    STREAMS_LEGEND_SHORT,
     TASKS,
     Column,
     Row,
@@ -34,10 +32,12 @@ from tinyldp.report.columns import (
     frequency_legend,
     frequency_rows,
     refusal_rows,
+    rejections_legend,
     round_columns,
     round_legend,
     round_rows,
     stream_columns,
+    streams_legend,
 )
 from tinyldp.report.data import UNCERTIFIED
 from tinyldp.report.rounds import estimated, summary
@@ -74,7 +74,13 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
         _print_rounds(console, table)
     streams = data["streams"]
     if streams:
-        _print(console, f"Streams{mark}", stream_columns(streams), streams, STREAMS_LEGEND_SHORT)
+        _print(
+            console,
+            f"Streams{mark}",
+            stream_columns(streams),
+            streams,
+            streams_legend(streams, True),
+        )
         _print(console, f"Tasks{mark}", TASKS, data["tasks"])
     else:
         console.print(Text("No device has been heard."))
@@ -83,7 +89,13 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
     else:
         console.print(Text("No alarms."))
     if data["rejections"]:
-        _print(console, f"Rejected{mark}", REJECTIONS, data["rejections"], REJECTIONS_LEGEND)
+        _print(
+            console,
+            f"Rejected{mark}",
+            REJECTIONS,
+            data["rejections"],
+            rejections_legend(data["rejections"]),
+        )
     else:
         console.print(Text("Nothing was rejected."))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines()) + "\n"
