@@ -446,8 +446,8 @@ FAULTS = {
     ),
     "words only where they matter": (
         "thresh",
-        "        v = self._below(self._most)\n",
-        "        v = self._below(self._most) if said else 0\n",
+        "        v = self._below(task.rounds * (task.symbols - 1))\n",
+        "        v = self._below(task.rounds * (task.symbols - 1)) if said else 0\n",
         "too many words",
     ),
     "the reference is forgotten": (
@@ -484,5 +484,6 @@ def planted(monkeypatch: pytest.MonkeyPatch, module: str, before: str, after: st
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     module, before, after, how = FAULTS[fault]
     planted(monkeypatch, module, before, after)
-    updates = [(True, second, False, False) for second in (False, True)]
+    yes, no = True, False
+    updates = [(yes, no, no, no), (yes, no, yes, no), (no, yes, no, no)]
     assert how in complaints(FOUR, "before each epoch", updates)[0]

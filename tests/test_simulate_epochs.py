@@ -6,25 +6,30 @@ lose 0.7 or 1.3 times as much.
 
 from __future__ import annotations
 
+import json
 import math
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from tests.epochs_tasks import epoch_task, heavy_task, lie, thresh_task, tuned_losses
+from tests.epochs_tasks import epoch_task, heavy_task, thresh_task, tuned_losses
 from tests.simulating import FALSE_ALARM
 from tinyldp.certify import certify
 from tinyldp.certify.bounds import float_up
+from tinyldp.cli import main
 from tinyldp.coordinate import HELD, PUBLISHED
 from tinyldp.epoch_study import EpochStream
 from tinyldp.errors import UserError
 from tinyldp.estimate.mean import mean
+from tinyldp.planning import choose
 from tinyldp.simulate import EpochSimulation, simulate, text_simulation, write_picture
 from tinyldp.simulate.epoch_sources import Heavy, Means, default_stream
 from tinyldp.simulate.epochs import simulate_epochs
+from tinyldp.study import load_study
 from tinyldp_protocol.task import Task
 
 SEEDS = 100
@@ -330,8 +335,100 @@ def test_parts_of_a_task() -> None:
         )  # fmt: skip
 
 
-def test_settings_are_those_of_the_paper() -> None:
-    """What public code makes of n = 20,000 and epsilon = 2: four votes, two estimates."""
-    task = SETTINGS["paper, n = 20000"][0]
-    assert (task.votes, task.estimates) == (4, 2)
-    assert SETTINGS["tuned, n = 1000"][0].thresholds == [lie(0.5), lie(1.0)]
+# Through the study ------------------------------------------------------------------------------
+
+THRESH_STUDY = """
+[study]
+name = "half-way"
+[mechanism]
+name = "thresh"
+epochs = 16
+rounds = 8192
+{caps}
+[privacy]
+epsilon = {epsilon}
+[values]
+domain = 2
+[fleet]
+devices = {devices}
+[stream]
+source = "means"
+means = [0.2, 0.7]
+at = [1, 9]
+seed = 5
+"""
+HEAVY_STUDY = """
+[study]
+name = "half-way"
+[mechanism]
+name = "heavythresh"
+epochs = 8
+rounds = 512
+votes = 2
+estimates = 2
+dictionary = 5000
+items = 64
+[privacy]
+epsilon = 40
+[fleet]
+devices = 2000
+[stream]
+source = "heavy"
+weight = 0.18
+support = 20
+at = [1, 5]
+"""
+TUNED = "votes = {}\nestimates = {}"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("setting", "devices", "epsilon", "caps"),
+    [
+        ("tuned, n = 1000", 1000, 4, TUNED.format(2, 2)),
+        ("tuned, n = 2000", 2000, 2, TUNED.format(4, 2)),
+        ("tuned, n = 10000", 10_000, 1, TUNED.format(4, 2)),
+        ("paper, n = 20000", 20_000, 2, 'profile = "paper"'),
+    ],
+)
+def test_these_settings_are_the_planners(
+    setting: str, devices: int, epsilon: int, caps: str, tmp_path: Path
+) -> None:
+    text = THRESH_STUDY.format(devices=devices, epsilon=epsilon, caps=caps)
+    task, mine = choose(load_study(written(tmp_path, text))), SETTINGS[setting][0]
+    for name in ("thresholds", "levels", "votes", "estimates", "epochs", "rounds", "failure"):
+        assert getattr(task, name) == getattr(mine, name)
+
+
+def test_the_command_plays_the_studys_stream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, THRESH_STUDY.format(devices=1000, epsilon=4, caps=TUNED.format(2, 2)))
+    assert main(["simulate", str(path), "--json", "--seed", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for key in ("updates", "mean_error", "max_error", "votes_left", "estimates_left"):
+        assert key in found
+    assert found["updated"] == [1, 9]
+    assert found["certified_epsilon"] == pytest.approx(4, abs=1e-3)
+    assert found["truth"] == pytest.approx([0.2] * 8 + [0.7] * 8, abs=0.01)
+    # Other noise, the same data; and other data with another of its seeds.
+    other = simulate(path, seed=2)
+    assert other.to_json()["truth"] == found["truth"]
+    path = written(tmp_path, path.read_text().replace("seed = 5", "seed = 6"))
+    assert simulate(path, seed=1).to_json()["truth"] != found["truth"]
+
+
+def test_the_command_plays_heavy_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, picture = written(tmp_path, HEAVY_STUDY), tmp_path / "picture.png"
+    assert main(["simulate", str(path), "--picture", str(picture)]) == 0
+    text = capsys.readouterr().out
+    assert "heavy in epoch 1 " in text
+    assert "certified epsilon" in text
+    assert picture.stat().st_size > 10_000
+    assert main(["simulate", str(path), "--steps", "511"]) == 2
+    assert "steps must be 512 or more, an epoch" in capsys.readouterr().err

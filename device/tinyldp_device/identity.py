@@ -30,17 +30,25 @@ class Identity:
 
 
 class RoundIdentity(Identity):
-    """Of a device that is asked; cap and horizon, or allowance: None where it has none."""
+    """Of a device with a ledger; cap and horizon: None where it has none."""
 
     def __init__(self, state):
         Identity.__init__(self, state)
         payload = state.load()
         self.cap = None
         self.horizon = None
-        self.allowance = None
         if len(payload) >= 20 and get_word(payload, 16):
             self.cap = get_word(payload, 12)
             self.horizon = get_word(payload, 16)
+
+
+class LifeIdentity(Identity):
+    """Of a device with counters for life; allowance: None where it has none."""
+
+    def __init__(self, state):
+        Identity.__init__(self, state)
+        payload = state.load()
+        self.allowance = None
         if len(payload) == 24:
             self.allowance = get_word(payload, 20)
 

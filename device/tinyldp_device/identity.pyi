@@ -9,6 +9,8 @@ class Identity:
 class RoundIdentity(Identity):
     cap: int | None
     horizon: int | None
+
+class LifeIdentity(Identity):
     allowance: int | None
 
 def allowances(cap: int | None, horizon: int | None, lifetime: int | None = None) -> bytes: ...

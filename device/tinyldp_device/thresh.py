@@ -28,7 +28,6 @@ class Thresh:
         self._task = task
         self._entropy = entropy
         self._left = task.rounds
-        self._most = task.rounds * (task.symbols - 1)
         self._sum = 0
         self._done = 0
 
@@ -65,7 +64,8 @@ class Thresh:
 
     def estimate(self, report, data, at, said):
         """Draw an estimate of the epoch in data; said: whether it tells anything of it."""
-        v = self._below(self._most)
+        task = self._task
+        v = self._below(task.rounds * (task.symbols - 1))
         report[0] = self._bit(1, said and v < _sum_at(data, at))
 
     def _ends(self):

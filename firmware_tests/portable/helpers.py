@@ -3,6 +3,7 @@
 from tinyldp_protocol.framing import Decoder, Encoder
 from tinyldp_protocol.task import (
     GRR,
+    HEAVYTHRESH,
     JITTERSORT,
     LBA,
     OLH,
@@ -10,6 +11,7 @@ from tinyldp_protocol.task import (
     RANSWITCH,
     SCALE,
     STASWITCH,
+    THRESH,
     Task,
 )
 
@@ -79,6 +81,28 @@ def round_task(name=b"task-id!", **changed):
     given.update(changed)
     if "thresholds" not in changed:
         given["thresholds"] = [SCALE // (2 * given["symbols"])] * len(given["spends"])
+    task = make_task(**given)
+    task.id = name
+    return task
+
+
+def epoch_task(name=b"task-id!", **changed):
+    """A checked Task with epochs of 4 steps, 8 of them; with coordinates: HeavyThresh's."""
+    given = {
+        "mechanism": HEAVYTHRESH if "coordinates" in changed else THRESH,
+        "symbols": 3,
+        "thresholds": [SCALE // 8, SCALE // 16],
+        "epsilon": 50,
+        "epochs": 8,
+        "rounds": 4,
+        "votes": 2,
+        "estimates": 2,
+        "levels": [0, 1, 2, 3],
+        "failure": 1,
+    }
+    for absent in ("window", "k", "batch", "resend", "outbox"):
+        given[absent] = None
+    given.update(changed)
     task = make_task(**given)
     task.id = name
     return task

@@ -4,7 +4,7 @@
     rounds.py TASK READINGS FOLDER LOOKS serial PORT
     rounds.py TASK READINGS FOLDER LOOKS mqtt HOST:PORT
 
-FOLDER holds its provisioned identity and ledger. Readings are 4-byte integers,
+FOLDER holds its provisioned identity, and its ledger or counters for life. Readings are 4-byte integers,
 -2^31 for a missing one. LOOKS: how often a step it looks for queries; from a few on, two
 phases fit into one step. 1: agent.run() plays it, as on a board.
 """
@@ -19,8 +19,10 @@ from player import open_link
 from tinyldp_device.agent import run
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.entropy import Entropy, Urandom
-from tinyldp_device.identity import RoundIdentity
+from tinyldp_device.epochs import Epochs
+from tinyldp_device.identity import LifeIdentity, RoundIdentity
 from tinyldp_device.ledger import Ledger
+from tinyldp_device.lifetime import Lifetime
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.rounds import RoundAgent
@@ -35,11 +37,19 @@ def state(folder, name):
 def main(task_path, readings_path, folder, looks, kind, where):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
-    identity = RoundIdentity(state(folder, "state"))
     entropy = Entropy(Urandom(), pool_words(task))
-    ledger = Ledger(state(folder, "ledger"), task, identity.cap, identity.horizon, entropy.word())
+    if task.epochs is None:
+        identity = RoundIdentity(state(folder, "state"))
+        ledger = Ledger(
+            state(folder, "ledger"), task, identity.cap, identity.horizon, entropy.word()
+        )
+        rounds = OracleRounds(task, entropy, ledger)
+    else:
+        identity = LifeIdentity(state(folder, "state"))
+        lifetime = Lifetime(state(folder, "lifetime"), task, identity.allowance, entropy.word())
+        rounds = Epochs(task, entropy, lifetime)
     link = open_link(kind, where, task, identity.pseudonym, entropy.nonce)
-    agent = RoundAgent(task, entropy, link, identity.pseudonym, OracleRounds(task, entropy, ledger))
+    agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
     readings = open(readings_path, "rb")
     reading = array("i", [0])
 

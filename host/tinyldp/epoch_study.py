@@ -225,8 +225,8 @@ def _subgroups(sections: Sections, devices: int) -> tuple[int, int]:
     if smallest is None:
         if subgroups > 1:
             raise UserError(
-                "[mechanism] smallest_subgroup is missing: how many devices has the smallest of "
-                f"{subgroups} subgroups?"
+                "[mechanism] smallest_subgroup is missing: say how many devices the smallest of "
+                f"{subgroups} subgroups has."
             )
         return 1, devices
     if not 1 <= smallest <= devices // subgroups:

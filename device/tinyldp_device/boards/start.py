@@ -8,7 +8,7 @@ import time
 
 from tinyldp_device.agent import Agent, run
 from tinyldp_device.entropy import Entropy, EntropyError
-from tinyldp_device.identity import RoundIdentity
+from tinyldp_device.identity import LifeIdentity, RoundIdentity
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.state import State, StateError
@@ -45,7 +45,8 @@ def start(board, task_path, sample):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
     try:
-        identity = RoundIdentity(_state(board.slots()))
+        kind = RoundIdentity if task.epochs is None else LifeIdentity
+        identity = kind(_state(board.slots()))
         entropy = Entropy(board.source(), pool_words(task))
         rounds = None
         if task.method is not None:

@@ -8,6 +8,7 @@ that what runs there is replaced in place:
     sample.py        the user's sample function
     state0, state1   pseudonym and boots (see tinyldp_device.state)
     ledger0, ledger1 what was spent, of a device that is asked
+    lifetime0, lifetime1  what was said, of a device with epochs
 
 Wherever that is interrupted, the board runs the old version, or the new one, or
 nothing until it is flashed again; its identity stays.
@@ -29,6 +30,7 @@ from tinyldp_protocol.task import Task
 
 SLOTS = ("state0", "state1")
 LEDGER_SLOTS = ("ledger0", "ledger1")
+LIFETIME_SLOTS = ("lifetime0", "lifetime1")
 STUB = b"print('tinyldp: flash again')\n"
 Progress = Callable[[int, int, str], None]
 
@@ -41,6 +43,7 @@ class Flat(NamedTuple):
     pseudonym: bytes
     identity: str
     allowance: Allowance | None
+    lifetime: int | None
 
 
 def flash_flat(
@@ -51,6 +54,7 @@ def flash_flat(
     replace_main: bool,
     cap: int | None,
     horizon: int | None,
+    lifetime: int | None,
     progress: Progress | None,
 ) -> Flat:
     """Flash the micro:bit at this raw REPL.
@@ -71,11 +75,13 @@ def flash_flat(
         files,
         SLOTS,
         LEDGER_SLOTS,
+        LIFETIME_SLOTS,
         task,
         used=used,
         new=new_identity,
         cap=cap,
         horizon=horizon,
+        lifetime=lifetime,
     )
     if sample is None:
         sample = files.read("sample.py")
@@ -87,7 +93,7 @@ def flash_flat(
     pseudonym = identities.write()
     copied = _replace(files, built, main, progress)
     identity = "kept" if identities.identity == "kept" else "new"
-    return Flat(built, copied, pseudonym, identity, identities.allowance)
+    return Flat(built, copied, pseudonym, identity, identities.allowance, identities.lifetime)
 
 
 def _has_state(files: FlatFiles) -> bool:

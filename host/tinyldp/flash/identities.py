@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
+from tinyldp.flash.lifetimes import Lifetimes
 from tinyldp.flash.stored import Files, no_identity, stored_state
 from tinyldp_device import ledger
 from tinyldp_device.identity import allowances, provision
@@ -33,9 +34,6 @@ class Allowance:
     cap: int
     horizon: int
 
-    def words(self) -> bytes:
-        return allowances(self.cap, self.horizon)
-
     def __str__(self) -> str:
         return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {self.horizon} steps"
 
@@ -50,10 +48,12 @@ def allowance_of(task: Task) -> Allowance:
 class Identities:
     """The stored state of a board, and what flashing a Task makes of it.
 
-    slots, ledger_slots: two paths each. used: whether anything of ours ever ran
-    there. new: another identity is asked for. cap, horizon: of a ledger that is made
-    now, by default the Task's epsilon and w. identity: "kept", "new" (there is
-    none) or "other" (another one than there is).
+    slots, ledger_slots, lifetime_slots: two paths each. used: whether anything of ours
+    ever ran there. new: another identity is asked for. cap, horizon: of a ledger that is
+    made now, by default the Task's epsilon and w; lifetime: of a record for life (see
+    Lifetimes), by default the Task's epsilon. identity: "kept", "new" (there is
+    none) or "other" (another one than there is). allowance, lifetime: what the device
+    has from now on, or None.
     Raises UserError when the board and the Task do not go together; nothing is
     written before write().
     """
@@ -63,12 +63,14 @@ class Identities:
         files: Files,
         slots: tuple[str, str],
         ledger_slots: tuple[str, str],
+        lifetime_slots: tuple[str, str],
         task: Task,
         *,
         used: bool,
         new: bool = False,
         cap: int | None = None,
         horizon: int | None = None,
+        lifetime: int | None = None,
     ) -> None:
         self._files = files
         self._state = stored_state(files, slots)
@@ -83,42 +85,53 @@ class Identities:
             if used and not new:
                 raise no_identity(str(error.args[0])) from None
             self.identity = "new"
-        if self.identity == "kept" and len(self._payload) not in (12, 20):
+        if self.identity == "kept" and len(self._payload) not in (12, 20, 24):
             raise UserError("The stored state on the board is of another kind; see --new-identity.")
         wanted = _wanted(task, cap, horizon)
         self.allowance = wanted
         self._adds = wanted is not None
-        if self.identity == "kept" and len(self._payload) == 20:
+        if self.identity == "kept" and _has_cap(self._payload):
             self._adds = False
             self.allowance = _kept(self._payload, task, cap, horizon)
+        old = get_word(self._payload, 20) if len(self._payload) == 24 else None
+        vouched = not used or self.identity != "new"
+        self._lifetimes = Lifetimes(files, lifetime_slots, task, old, lifetime, vouched=vouched)
+        self.lifetime = self._lifetimes.allowance
 
     def write(self) -> bytes:
         """Make what is missing; gives the pseudonym. A cut leaves the old state or the new one.
 
-        The ledger is made first: an identity that has an allowance has had its ledger.
+        The ledger, and the record for life, are made first: an identity that has an
+        allowance has had them.
         """
-        words = self.allowance.words() if self._adds and self.allowance else b""
+        cap, horizon = (None, None)
+        if self.allowance:
+            cap, horizon = self.allowance.cap, self.allowance.horizon
+        words = b""
+        if self.allowance or self.lifetime is not None:
+            words = allowances(cap, horizon, self.lifetime)
         if self.identity == "kept":
-            if words:
-                self._make_ledger()
-                self._state.save(self._payload + words)
+            if words != self._payload[12:]:
+                if self._adds:
+                    self._make_ledger()
+                self._lifetimes.write()
+                self._state.save(self._payload[:12] + words)
             return self._payload[:8]
         self._make_ledger()
+        self._lifetimes.write()
         pseudonym = os.urandom(8)
         if self.identity == "other":
             # Written as any other state is.
             self._state.save(pseudonym + bytes(4) + words)
-        elif words and self.allowance:
-            provision(self._state, pseudonym, self.allowance.cap, self.allowance.horizon)
         else:
-            provision(self._state, pseudonym)
+            provision(self._state, pseudonym, cap, horizon, self.lifetime)
         return pseudonym
 
     def _make_ledger(self) -> None:
         if self._used and self.identity != "kept":
             # Whose ledger it was is forgotten; the device finds none that is whole, and waits.
             for path in self._ledger_slots:
-                if self._files.read(path) is not None or len(self._payload) == 20:
+                if self._files.read(path) is not None or _has_cap(self._payload):
                     self._files.put(path, _VOID)
             return
         if self.allowance is None:
@@ -136,6 +149,10 @@ def _has_ledger(state: State) -> bool:
     except StateError as error:
         return error.args[0] != "missing"
     return True
+
+
+def _has_cap(payload: bytes) -> bool:
+    return len(payload) >= 20 and get_word(payload, 16) > 0
 
 
 def _wanted(task: Task, cap: int | None, horizon: int | None) -> Allowance | None:

@@ -7,6 +7,7 @@ On the board, below the folder that it starts in:
     tinyldp/VERSION/       modules, Task and sample function of one version
     tinyldp/state0, state1 pseudonym, boots and what it may spend (see tinyldp_device.identity)
     tinyldp/ledger0, ledger1  what it has spent (see tinyldp_device.ledger)
+    tinyldp/lifetime0, lifetime1  what it has said in its life (see tinyldp_device.lifetime)
 
 A version is copied whole and verified before one small file names it. Wherever
 that is interrupted, the board runs the old version or the new one.
@@ -25,6 +26,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.build import task_data
 from tinyldp.flash.flat import flash_flat
 from tinyldp.flash.identities import Identities, ledger_data
+from tinyldp.flash.lifetimes import lifetime_data
 from tinyldp.flash.stored import no_sample, refuse_foreign_main
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
@@ -34,6 +36,7 @@ OLDEST = (1, 20)
 ROOT = "tinyldp"
 SLOTS = (f"{ROOT}/state0", f"{ROOT}/state1")
 LEDGER_SLOTS = (f"{ROOT}/ledger0", f"{ROOT}/ledger1")
+LIFETIME_SLOTS = (f"{ROOT}/lifetime0", f"{ROOT}/lifetime1")
 USES = (f"{ROOT}/use0", f"{ROOT}/use1")
 # Board files by sys.platform.
 BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
@@ -87,6 +90,7 @@ class Flashed:
 
     verified: how the board's files were checked. cap, horizon: what the device may spend
     (2^-16 of one epsilon) in so many steps, whatever its Task; None without a ledger.
+    allowance: likewise for life, None where no Task with epochs ever was.
     """
 
     port: str
@@ -102,6 +106,7 @@ class Flashed:
     verified: str
     cap: int | None = None
     horizon: int | None = None
+    allowance: int | None = None
 
 
 def flash(
@@ -115,6 +120,7 @@ def flash(
     replace_main: bool = False,
     cap: int | None = None,
     horizon: int | None = None,
+    allowance: int | None = None,
     progress: Progress | None = None,
     waiting: Callable[[str], None] | None = None,
 ) -> Flashed:
@@ -126,8 +132,9 @@ def flash(
     as .mpy files. new_identity: draw another pseudonym, forget the old one.
     replace_main: overwrite a main.py that is not tinyldp's. cap, horizon: what the
     device may ever spend (2^-16 of one epsilon) in so many steps, fixed when its
-    ledger is made, by default by the Task's epsilon and w. progress: files done,
-    files in all, the next one. waiting: see Board.
+    ledger is made, by default by the Task's epsilon and w. allowance: what it may spend
+    in all its life on Tasks with epochs, fixed likewise, by default by the Task's epsilon.
+    progress: files done, files in all, the next one. waiting: see Board.
     Raises UserError in every other case, with the old version still in use.
     """
     content = None if sample is None else read_sample(sample)
@@ -144,6 +151,7 @@ def flash(
                     replace_main,
                     cap,
                     horizon,
+                    allowance,
                     progress,
                 )
             return _flash(
@@ -156,6 +164,7 @@ def flash(
                 replace_main,
                 cap,
                 horizon,
+                allowance,
                 progress,
             )
         except UserError:
@@ -181,6 +190,7 @@ def _flash(
     replace_main: bool,
     cap: int | None,
     horizon: int | None,
+    lifetime: int | None,
     progress: Progress | None,
 ) -> Flashed:
     name, board_source = _suited(board, board_file)
@@ -206,11 +216,13 @@ def _flash(
         board,
         SLOTS,
         LEDGER_SLOTS,
+        LIFETIME_SLOTS,
         task,
         used=use is not None,
         new=new_identity,
         cap=cap,
         horizon=horizon,
+        lifetime=lifetime,
     )
     allowance = identities.allowance
     _refuse_too_large(board, task, allowance.horizon if allowance else 0)
@@ -235,6 +247,7 @@ def _flash(
         verified="by SHA-256",
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
+        allowance=identities.lifetime,
     )
 
 
@@ -248,12 +261,15 @@ def _flash_microbit(
     replace_main: bool,
     cap: int | None,
     horizon: int | None,
+    lifetime: int | None,
     progress: Progress | None,
 ) -> Flashed:
     if board_file is not None or compiled:
         option = "--mpy" if compiled else "--board"
         raise UserError(f"What runs on a micro:bit is built for it: flash without {option}.")
-    done = flash_flat(board, task, sample, new_identity, replace_main, cap, horizon, progress)
+    done = flash_flat(
+        board, task, sample, new_identity, replace_main, cap, horizon, lifetime, progress
+    )
     allowance = done.allowance
     return Flashed(
         port=board.port,
@@ -269,6 +285,7 @@ def _flash_microbit(
         verified="by reading them back",
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
+        allowance=done.lifetime,
     )
 
 
@@ -356,7 +373,10 @@ def _suited(board: Board, board_file: Path | None) -> tuple[str, bytes | None]:
 def _refuse_too_large(board: Board, task: Task, horizon: int) -> None:
     board.command(b"import gc;gc.collect()")
     free = board.value(b"gc.mem_free()", "asked for its memory")
-    needed = task_data(task) if task.method is None else ledger_data(task, horizon)
+    if task.epochs is not None:
+        needed = lifetime_data(task)
+    else:
+        needed = task_data(task) if task.method is None else ledger_data(task, horizon)
     if free < needed:
         raise UserError(
             f"The board cannot hold this Task: its buffers take {needed} bytes of memory, "

@@ -142,6 +142,8 @@ class HeavyDevices(Devices):
     def _moved(self) -> Array:
         """(n,) the largest difference of a signed sum from the reference's."""
         moved = np.zeros(len(self._counts), dtype=np.int64)
+        if not self._known:
+            return moved
         for start in range(0, len(moved), _DEVICES):
             part = slice(start, start + _DEVICES)
             apart = (self._counts[part] - self._reference[part]).astype(np.float32)

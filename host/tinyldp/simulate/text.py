@@ -59,6 +59,7 @@ def text_simulation(simulation: Simulation) -> str:
     if isinstance(simulation, EpochSimulation):
         rows += _epochs(simulation)
         table = ["", *_epoch_table(simulation)]
+        notes.append("What an epoch's steps come to is drawn directly, reports device by device.")
     if aggregated and task.mechanism == OLH:
         notes.append(
             "OLH's counts were drawn as if its hash were ideal: each alone follows its"
