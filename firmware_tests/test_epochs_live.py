@@ -96,6 +96,7 @@ class Device:
             fleet = OneHeavy(self.task, signs(self.task, items), 1, words)
         reports = {}
         bound = 0
+        values = np.empty(0)
         for t, phase, own in self.log():
             if t != bound:
                 bound = t

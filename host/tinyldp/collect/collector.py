@@ -211,13 +211,13 @@ class Collector:
             )
         if rounds.over and not self._over:
             self._over = True
-            epochs = self._task.epochs
-            self._news.append(
-                f"All {epochs:,} epochs are over: devices need another Task to go on."
-                if epochs is not None
-                else f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
+            said = (
+                f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
                 " more, and devices need another Task."
             )
+            if self._task.epochs is not None:
+                said = f"All {self._task.epochs:,} epochs are over: devices need another Task."
+            self._news.append(said)
 
     def _look_for_silence(self) -> None:
         silent = time.monotonic() - self._last

@@ -12,8 +12,10 @@ again when that was of no use for a while.
 
 Of a Task with epochs a step is an epoch, and takes `rounds` ticks, in which each device completes
 one epoch of its own. One whose own is not complete yet says EARLY, and is asked again until
-its phase is over; one that comes later is asked in the phase that is open. What is asked
-is told (News.questions) before it leaves, so that a host that was killed knows of it.
+its phase is over. Where that did not help, its own epochs end late in the host's: it is not asked
+for an estimate, unless there is an update, so that it can vote at once in the next one. One
+that joins later is asked in the phase that is open. What is asked is told (News.questions)
+before it leaves, so that a host that was killed knows of it.
 
 A host that starts again knows what was decided, but not whom it has asked in the last w
 steps: the method begins anew, when resting() says that all of that has left the windows.
@@ -119,6 +121,9 @@ class _Phase:
     asked: dict[Link, tuple[float, int]] = field(default_factory=dict)
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     late: int = 0
+    # Whose last word was EARLY; whether some must not hear what is asked of all the others.
+    early: set[int] = field(default_factory=set)
+    apart: bool = False
 
     def means(self, peer: Peer) -> bool:
         return any((peer.position - start) % GROUPS < size for start, size in self.ranges)
@@ -257,11 +262,12 @@ class Conversation:
             self._next = max(self._ready, now + self._task.beacon * self._task.tick + whole)
         peer = Peer(device, group(self._task.id, pseudonym), link, now)
         self._peers[device] = peer
-        if self._epochs and self._phase is not None:
-            # Its answers are noise for others as theirs are for it, and an epoch is long.
+        phase = self._phase
+        if self._epochs and phase is not None and (phase.ask.entry or not phase.ask.phase):
+            # An epoch is long.
             self._present.append(peer)
             self._coordinator.users = len(self._present)
-            self._mean(self._phase, peer)
+            self._mean(phase, peer)
 
     def heard(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
         """A device whose hello came before said something, whatever it was."""
@@ -332,6 +338,7 @@ class Conversation:
         except UserError:
             return BAD_REPORT
         found.answers[device] = report
+        found.early.discard(device)
         found.waiting.pop(device, None)
         if peer.heard > found.half:
             self._slow.add(device)
@@ -351,10 +358,13 @@ class Conversation:
         if found is None:
             if not self._over(t, phase):
                 return NOT_ASKED
-        elif found is self._phase and device in found.waiting and reason != EARLY:
-            # EARLY passes with the device's next step; nothing else does within this tick.
-            del found.waiting[device]
-            found.late += reason == LATE
+        elif found is self._phase and device in found.waiting:
+            if reason == EARLY:
+                # It passes with the device's next step or epoch; nothing else does in this phase.
+                found.early.add(device)
+            else:
+                del found.waiting[device]
+                found.late += reason == LATE
         self.news.refusals[device, reason] += 1
         return COUNTED
 
@@ -452,8 +462,10 @@ class Conversation:
             self._due + share * long / 2 + waited,
             counts=self._coordinator.tally(ask, np.zeros((0, self._task.width), np.uint8)),
         )
+        early = self._closed[0].early if self._epochs and ask.phase and not ask.entry else ()
+        phase.apart = bool(early)
         for peer in self._present:
-            if phase.means(peer):
+            if phase.means(peer) and peer.id not in early:
                 self._mean(phase, peer)
         self._phase = phase
         if self._epochs:
@@ -529,13 +541,11 @@ class Conversation:
         for link, peer in ports.items():
             yield Query(link, phase.message(peer))
         for fleet, silent in fleets.items():
-            first = fleet not in phase.asked
-            if not phase.due(fleet, now, again, self._most):
+            first = fleet not in phase.asked and not phase.apart
+            if not phase.apart and not phase.due(fleet, now, again, self._most):
                 continue
             # One message for all, until more of them have spoken than are still silent.
-            if first or 2 * len(silent) > sum(
-                peer.link.task is not None for peer in phase.meant.values()
-            ):
+            if first or (not phase.apart and _most_of(silent, phase)):
                 for message in phase.messages:
                     yield Query(fleet, message)
                 continue
@@ -562,6 +572,11 @@ class Conversation:
 def _matrix(report: bytes) -> npt.NDArray[np.uint8]:
     """One report as tally() takes it."""
     return np.frombuffer(report, np.uint8).reshape(1, -1)
+
+
+def _most_of(silent: list[Peer], phase: _Phase) -> bool:
+    """Whether more of those on MQTT are silent than have spoken."""
+    return 2 * len(silent) > sum(peer.link.task is not None for peer in phase.meant.values())
 
 
 def _question(phase: _Phase) -> Question:
