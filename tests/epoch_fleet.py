@@ -49,22 +49,23 @@ class Entropy:
 class EpochDevice(Modelled):
     """What it measures is `means` of its own epoch, in order; the last one goes on.
 
-    asked: what it was asked for, (t, phase, entry). bound: its own epoch, by t.
+    items: likewise, and instead, if there are any. asked: for what, (t, phase, entry).
     """
 
     def __init__(self, task, number, link="mqtt", offset=0, delay=5, means=(0.2,)):
         self.slots = (MemorySlot(), MemorySlot())
         provision(State(*self.slots), task.epsilon)
         self.means = means
+        self.items: tuple[int, ...] = ()
         self.asked: list[tuple[int, int, int]] = []
-        self.extra: list[bytes] = []
         super().__init__(task, number, link, offset, delay)
 
     def boot(self):
         """The running epoch is gone."""
         super().boot()
         lifetime = Lifetime(State(*self.slots), self.task, self.task.epsilon)
-        self.epochs = Epochs(self.task, Entropy(self.random.randrange(1 << 30)), lifetime)
+        entropy: Any = Entropy(self.random.randrange(1 << 30))
+        self.epochs = Epochs(self.task, entropy, lifetime)
         self.lifetime = lifetime
         self.step = -1
 
@@ -72,14 +73,16 @@ class EpochDevice(Modelled):
         if now < self.offset or (now - self.offset) % self.task.tick:
             return []
         self.step += 1
-        mean = self.means[min(self.step // self.task.rounds, len(self.means) - 1)]
-        self.epochs.step(self.symbol(mean))
-        extra, self.extra = self.extra, []
-        return ([] if self.known else [self.hello()]) + [status(self.nonce)] + extra
+        self.epochs.step(self.symbol())
+        return ([] if self.known else [self.hello()]) + [status(self.nonce)]
 
-    def symbol(self, mean):
+    def symbol(self):
+        played = self.items or self.means
+        value = played[min(self.step // self.task.rounds, len(played) - 1)]
+        if self.items:
+            return value
         # As many ones as the mean says, so that chance plays no part.
-        return int(self.step % self.task.rounds < mean * self.task.rounds)
+        return int(self.step % self.task.rounds < value * self.task.rounds)
 
     def settle(self, message):
         query = decode(message, 1)
@@ -125,10 +128,10 @@ class EpochFleet(Fleet):
                 self.down(link, message)
                 self.rounds.asked(link, self.now)
 
-    def run(self, until):
-        """Play until epoch `until` is decided, or for long enough; gives what is decided."""
-        end = self.now + (until + 4) * self.task.rounds * self.task.tick
-        while self.now < end and not any(row.t >= until for row in self.rows()):
+    def until(self, epoch):
+        """Play until this epoch is decided, or for long enough; gives what is decided."""
+        end = self.now + (epoch + 4) * self.task.rounds * self.task.tick
+        while self.now < end and not any(row.t >= epoch for row in self.rows()):
             self.play(20 * STEP)
         return self.rows()
 

@@ -41,7 +41,7 @@ def changed_at(epoch, before=0.25, after=1.0):
 def test_all_epochs_with_a_change(fleet):
     task = small_task()
     line = fleet(task, spread_devices(task, 12, means=changed_at(9)))
-    rows = line.run(16)
+    rows = line.until(16)
     assert [row.t for row in rows] == list(range(1, 17))
     assert all(row.users == 12 for row in rows)
     # Some had not yet completed an own epoch when the first one was asked for.
@@ -63,7 +63,7 @@ def test_all_epochs_with_a_change(fleet):
 def test_what_is_published_is_the_estimate_of_what_is_stored(fleet):
     task = small_task(thresholds=[100_000, 5_000_000, 3_000_000], polls=4)
     line = fleet(task, spread_devices(task, 9))
-    rows = line.run(8)
+    rows = line.until(8)
     answers = line.answers()
     published = [row for row in rows if row.published]
     assert published
@@ -84,7 +84,7 @@ def test_what_is_published_is_the_estimate_of_what_is_stored(fleet):
 def test_an_epoch_takes_as_long_as_the_devices_own(fleet):
     task = small_task()
     line = fleet(task, spread_devices(task))
-    line.run(10)
+    line.until(10)
     first = {}
     for at, _, message in line.sent:
         first.setdefault(message[12], at)
@@ -100,7 +100,7 @@ def test_early_is_asked_again_within_the_epochs_share(fleet):
     line = fleet(task, [])
     line.devices = [EpochDevice(task, 1, offset=5), EpochDevice(task, 2, offset=600)]
     # The second one joins when the first epoch is about to be asked for.
-    rows = line.run(4)
+    rows = line.until(4)
     assert rows[0].n >= 1
     assert all((row.votes_n, row.n) == (2, 2) for row in rows[1:])
     late = line.devices[1]
@@ -124,7 +124,7 @@ def test_a_device_that_loses_time_misses_an_epoch_and_no_more(fleet):
 
     devices = [*spread_devices(task, 4), Slow(task, 9, offset=15)]
     line = fleet(task, devices)
-    rows = line.run(16)
+    rows = line.until(16)
     answered = [row.votes_n for row in rows]
     assert set(answered) <= {4, 5}
     assert answered.count(5) >= 9
@@ -134,10 +134,10 @@ def test_a_device_that_loses_time_misses_an_epoch_and_no_more(fleet):
 def test_a_late_joiner_is_asked_in_the_epoch_that_is_open(fleet):
     task = small_task(rounds=64)
     line = fleet(task, spread_devices(task, 3))
-    line.run(2)
+    line.until(2)
     late = EpochDevice(task, 40, "usb", offset=line.now + 50)
     line.devices.append(late)
-    rows = line.run(6)
+    rows = line.until(6)
     users = [row.users for row in rows]
     assert users == sorted(users)
     assert (users[0], users[-1]) == (3, 4)
@@ -151,7 +151,7 @@ def test_a_silent_device_costs_its_share_and_nothing_else(fleet):
     devices = spread_devices(task)
     line = fleet(task, devices)
     devices[1].deaf = devices[2].deaf = True
-    rows = line.run(8)
+    rows = line.until(8)
     assert [row.t for row in rows] == list(range(1, 9))
     assert all((row.users, row.votes_n, row.n) == (6, 4, 4) for row in rows)
 
@@ -160,12 +160,12 @@ def test_who_went_away_is_not_waited_for_and_comes_back(fleet):
     task = small_task()
     devices = spread_devices(task, 4)
     line = fleet(task, devices)
-    line.run(2)
+    line.until(2)
     devices[0].mute = True
-    rows = line.run(9)
+    rows = line.until(9)
     assert (rows[-1].users, rows[-1].votes_n) == (3, 3)
     devices[0].mute = False
-    rows = line.run(12)
+    rows = line.until(12)
     assert (rows[-1].users, rows[-1].votes_n) == (4, 4)
 
 
@@ -173,7 +173,7 @@ def test_nobody_there_costs_no_epoch(fleet):
     task = small_task()
     devices = spread_devices(task, 3)
     line = fleet(task, devices)
-    line.run(3)
+    line.until(3)
     for device in devices:
         device.mute = True
     line.play(200 * task.tick)
@@ -195,10 +195,10 @@ def test_a_device_that_resets_goes_on_when_it_has_an_epoch(fleet):
     task = small_task()
     devices = spread_devices(task, 3)
     line = fleet(task, devices)
-    line.run(4)
+    line.until(4)
     used = devices[0].lifetime.data[12:20]
     devices[0].boot()
-    rows = line.run(8)
+    rows = line.until(8)
     assert all(row.n >= 2 for row in rows)
     assert [row.votes_n for row in rows[-2:]] == [3, 3]
     assert devices[0].lifetime.data[12:20] >= used
@@ -209,7 +209,7 @@ def test_a_host_that_starts_again_takes_the_next_epoch(fleet):
     task = small_task()
     devices = spread_devices(task, 6, means=changed_at(8))
     line = fleet(task, devices)
-    before = line.run(4)
+    before = line.until(4)
     t = line.rounds.t
     line.rounds.stop()
     line.commit()
@@ -219,7 +219,7 @@ def test_a_host_that_starts_again_takes_the_next_epoch(fleet):
     assert line.past.start == t + 1
     assert line.past.standing is not None
     assert (line.past.standing.t, line.past.updates) == (1, 1)
-    rows = line.run(16)
+    rows = line.until(16)
     assert rows[: len(before)] == before
     assert min(asked[0] for device in devices for asked in device.asked) == t + 1
     assert next(row.t for row in rows if row.update) == 1
@@ -261,7 +261,7 @@ def test_an_epoch_that_was_open_when_the_host_was_killed(fleet, phase):
         assert line.past.decided is None
         assert line.past.standing is None
         assert line.past.updates == 0
-    rows = line.run(4)
+    rows = line.until(4)
     assert {q.t for q in line.questions()} >= {1, 2, 3, 4}
     assert all(asked[0] >= 2 for device in devices for asked in device.asked)
     # Forced where nothing stands yet.
@@ -282,7 +282,7 @@ def test_what_is_asked_is_stored_before_it_is_asked(fleet):
         down(link, message)
 
     line.down = check
-    line.run(3)
+    line.until(3)
     assert {(1, 0), (1, 1), (2, 0)} <= set(seen)
 
 
@@ -306,12 +306,12 @@ def test_devices_that_are_ahead_of_a_new_database(fleet):
     task = small_task()
     devices = spread_devices(task, 4, means=changed_at(7))
     line = fleet(task, devices)
-    line.run(5)
+    line.until(5)
     for device in devices:
         device.asked.clear()
     line.path = line.path.with_name("new.db")
     line.restart()
-    rows = line.run(16)
+    rows = line.until(16)
     assert line.rounds.behind
     answered = [row for row in rows if row.n]
     assert answered
@@ -332,7 +332,7 @@ def test_one_that_is_ahead_is_not_followed(fleet):
     devices = spread_devices(task, 4)
     line = fleet(task, devices)
     devices[0].lifetime.bind(12)
-    rows = line.run(3)
+    rows = line.until(3)
     assert [row.t for row in rows] == [1, 2, 3]
     assert not line.rounds.behind
     assert all(row.votes_n == 3 for row in rows)
@@ -343,7 +343,7 @@ def test_estimates_that_are_used_up(fleet):
     task = small_task(estimates=2, votes=8)
     means = (0.0,) * 4 + (1.0,) * 4 + (0.0,) * 4 + (1.0,) * 8
     line = fleet(task, spread_devices(task, 12, means=means))
-    rows = line.run(16)
+    rows = line.until(16)
     assert sum(row.update for row in rows) == 2
     outcomes = [row.outcome for row in rows]
     last = max(row.t for row in rows if row.update)
@@ -359,7 +359,7 @@ def test_a_closed_device_refuses_by_name(fleet):
     devices[1].slots[1].write(b"")
     devices[1].boot()
     line = fleet(task, devices)
-    rows = line.run(3)
+    rows = line.until(3)
     assert all(row.votes_n == 2 for row in rows)
     peers = {peer.pseudonym: peer for peer in line.store.peers(task.id.hex())}
     refused = peers[devices[1].pseudonym.hex()].refusals
@@ -402,7 +402,7 @@ def test_bad_answers_of_heavythresh(fleet, report):
     task = small_task(HEAVYTHRESH, coordinates=64, items=4, symbols=1000, levels=[1] * 5)
     device = EpochDevice(task, 1, "usb", offset=5)
     line = fleet(task, [device])
-    device.symbol = lambda mean: 7
+    device.items = (7,)
     while not any(q.phase for q in line.questions()):
         line.play()
     device.deaf = True
@@ -416,7 +416,7 @@ def test_unknown_is_counted_and_not_asked_again(fleet):
     devices = spread_devices(task, 2)
     line = fleet(task, devices)
     devices[0].settle = lambda message: refusal(devices[0].nonce, message[12], message[16], UNKNOWN)
-    rows = line.run(3)
+    rows = line.until(3)
     assert all(row.votes_n == 1 for row in rows)
     peers = {peer.pseudonym: peer for peer in line.store.peers(task.id.hex())}
     assert 3 <= peers[devices[0].pseudonym.hex()].refusals[UNKNOWN] <= 8
@@ -428,20 +428,20 @@ def test_an_epoch_in_which_nobody_answers(fleet):
     for device in devices:
         device.deaf = True
     line = fleet(task, devices)
-    rows = line.run(3)
+    rows = line.until(3)
     assert [row.outcome for row in rows] == [UNANSWERED] * 3
     assert not any(row.update for row in rows)
     assert rows[0].needed is rows[0].low is None
     for device in devices:
         device.deaf = False
-    rows = line.run(5)
+    rows = line.until(5)
     assert next(row.t for row in rows if row.update) in (4, 5)
 
 
 def test_epochs_of_a_database_are_over_at_once(tmp_path):
     task = small_task(epochs=2, levels=[1, 1], votes=1, estimates=1)
     line = EpochFleet(tmp_path / "a.db", task, spread_devices(task, 3))
-    line.run(2)
+    line.until(2)
     line.rounds.stop()
     line.commit()
     collector = Collector(task, line.store, [])
@@ -462,7 +462,7 @@ def test_an_older_database_opens_and_takes_epochs(tmp_path):
     store.close()
     task = small_task()
     line = EpochFleet(tmp_path / "a.db", task, spread_devices(task, 2))
-    assert len(line.run(2)) == 2
+    assert len(line.until(2)) == 2
     line.store.close()
 
 
@@ -480,7 +480,7 @@ def test_a_database_without_its_epochs_is_damaged(tmp_path):
 def test_a_damaged_estimate_is_told_before_anything_is_asked(fleet):
     task = small_task()
     line = fleet(task, spread_devices(task, 2))
-    line.run(2)
+    line.until(2)
     with sqlite3.connect(line.path) as connection:
         connection.execute("UPDATE epochs SET release = x'00' WHERE published")
     with pytest.raises(UserError, match="Epoch 1 in"):
@@ -490,7 +490,7 @@ def test_a_damaged_estimate_is_told_before_anything_is_asked(fleet):
 def test_two_hosts_on_one_database_decide_once(fleet):
     task = small_task()
     line = fleet(task, spread_devices(task, 2))
-    rows = line.run(2)
+    rows = line.until(2)
     other = rows[0]._replace(outcome=HELD, n=77)
     batch = Batch(1, task=task.id.hex(), epochs=[other])
     line.store.commit(batch)
@@ -505,7 +505,7 @@ def test_a_task_of_frames_is_not_asked():
 def test_what_the_conversation_holds_is_bounded(fleet):
     task = small_task()
     line = fleet(task, spread_devices(task, 3))
-    line.run(12)
+    line.until(12)
     assert len(line.rounds._closed) <= 2
     assert len(line.rounds._peers) == 3
     assert line.rounds._phase is None or len(line.rounds._phase.asked) <= 4
@@ -515,9 +515,9 @@ def test_a_device_that_moves_to_another_link_is_asked_there(fleet):
     task = small_task()
     devices = spread_devices(task, 2)
     line = fleet(task, devices)
-    line.run(2)
+    line.until(2)
     devices[0].link = Link("elsewhere")
     devices[0].known = False
-    rows = line.run(5)
+    rows = line.until(5)
     assert rows[-1].votes_n == 2
     assert rows[-1].users == 2

@@ -95,13 +95,23 @@ def _steps(
     steps = []
     standing: EpochRow | None = None
     for row in rows:
-        whole = len(row.release) == size and all(map(math.isfinite, row.release))
-        if (row.published and not (whole and row.n)) or row.ones > row.votes_n:
+        if not _is_whole(row, size):
             raise UserError(f"Epoch {row.t} of Task {task_id} is damaged.")
         if row.published:
             standing = row
         steps.append(_step(row, standing, asked, size == 1))
     return steps
+
+
+def _is_whole(row: EpochRow, size: int | None) -> bool:
+    if row.published:
+        if len(row.release) != size or not row.n or not all(map(math.isfinite, row.release)):
+            return False
+        if size == 1 and row.low is None:
+            return False
+    together = ((row.low, row.high), (row.poll, row.poll_low, row.poll_high))
+    there = all(len({value is None for value in values}) == 1 for values in together)
+    return there and row.ones <= row.votes_n
 
 
 def _step(
