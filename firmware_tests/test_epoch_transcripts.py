@@ -439,9 +439,9 @@ FAULTS = {
     ),
     "stored only when a counter moved": (
         "lifetime",
-        "        data[ENTRY_AT + phase] = entry\n        self._state.save(data)\n",
+        "        data[ENTRY_AT + phase] = entry\n        self._state.save(data, self._stored)\n",
         "        data[ENTRY_AT + phase] = entry\n"
-        "        if said:\n            self._state.save(data)\n",
+        "        if said:\n            self._state.save(data, self._stored)\n",
         "a ratio above the votes' part",
     ),
     "words only where they matter": (

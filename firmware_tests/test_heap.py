@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 SAMPLES = 100_000
 
 
-def run_locked(lane: Lane, *args: int, program: str = "locked.py") -> Result:
+def run_locked(lane: Lane, *args: int | str, program: str = "locked.py") -> Result:
     lane.install()
     for path in (HERE / "programs" / program, HERE / "portable" / "helpers.py"):
         lane.put({path.name: path.read_bytes()})
@@ -62,6 +62,40 @@ def test_a_step_of_the_ledger_allocates_nothing(lane: Lane, block: int) -> None:
     assert result.stdout.split() == [b"9999", b"10"]
     planted = run_locked(lane, block, 1000, 1, program="locked_rounds.py")
     assert b"heap is locked" in planted.stderr + planted.stdout
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize("mechanism", ["thresh", "heavythresh"])
+def test_a_step_of_an_epoch_allocates_nothing(lane: Lane, mechanism: str) -> None:
+    result = run_locked(lane, mechanism, 5_000, program="locked_epochs.py")
+    assert result.exit_code == 0, result.stderr.decode()
+    assert result.stdout.split() == [b"5"]
+    planted = run_locked(lane, mechanism, 1000, 1, program="locked_epochs.py")
+    assert b"heap is locked" in planted.stderr + planted.stdout
+
+
+@pytest.mark.parametrize("lane", ["unix"], indirect=True)
+@pytest.mark.parametrize("items", [1, 256, 4096])
+def test_heavythresh_fits_in_a_small_heap(lane: Lane, items: int) -> None:
+    """With as many different items as its table holds, with fewer and with more."""
+    assert isinstance(lane, Interpreter)
+    program = f"ITEMS = {items}\n" + (HERE / "programs" / "heavy_heap.py").read_text()
+    files = flatten(program)
+    # Imported only where it is used, which a board without folders has no need of.
+    files["tinyldp_device/__init__.py"] = b""
+    files["tinyldp_device/heavythresh.py"] = b"from heavythresh import HeavyThresh\n"
+    lane.put(lane.compile(files))
+    lane.put({"start.py": b"import main\n"})
+    lane.run("start.py", heap="64K", timeout=600)
+    # Once more, with what was stored.
+    result = lane.run("start.py", heap="64K", timeout=600)
+    assert result.exit_code == 0, (result.stdout + result.stderr).decode()
+    lines = [[int(n) for n in line.split()] for line in result.stdout.decode().splitlines()]
+    assert [line[0] for line in lines] == [2, 4, 6, 8]
+    # Nothing is kept of an epoch, and what is stored has one size.
+    assert len({(line[1], line[4]) for line in lines[1:]}) == 1, lines
+    starved = lane.run("start.py", heap="48K", timeout=600)
+    assert b"MemoryError" in starved.stdout + starved.stderr
 
 
 def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:

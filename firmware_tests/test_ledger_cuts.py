@@ -25,8 +25,8 @@ FAULTS = {
         "                return STORED if status == _ANSWERED else FRESH",
     ),
     "what was stored is forgotten": (
-        "self.now = get_word(data, STEP_AT)\n",
-        "self.now = get_word(data, STEP_AT)\n        data[PHASE_AT] = 0\n",
+        "self.now = word_at(data, STEP_AT)\n",
+        "self.now = word_at(data, STEP_AT)\n        data[PHASE_AT] = 0\n",
     ),
 }
 

@@ -33,6 +33,7 @@ KINDS = ("hello", "release", "ack", "status", "query", "answer", "refusal")
 Rules = tuple[Schema, Schema]
 
 
+@lru_cache(64)
 def schema(root: str, cddl: str = CDDL) -> Rules:
     """Make the rules for one root: as they stand, and with types alone.
 
@@ -40,9 +41,6 @@ def schema(root: str, cddl: str = CDDL) -> Rules:
     integer for `bstr .size 4`, a byte string for an integer range, and an array for a choice
     of numbers; it is strict about bare types, so it is asked for these too.
     """
-    groups = dict(re.findall(r"^(\w+) = \((.*?)^\)\n", cddl, re.MULTILINE | re.DOTALL))
-    cddl = re.sub(r"^\w+ = \(.*?^\)\n", "", cddl, flags=re.MULTILINE | re.DOTALL)
-    cddl = re.sub(r"^  (\w+),\n", lambda name: groups[name[1]], cddl, flags=re.MULTILINE)
     cddl = reachable(root, cddl)
     types = cddl
     types = re.sub(r"bstr \.size (\d+|\(.*?\))", "bstr", types)
@@ -53,13 +51,22 @@ def schema(root: str, cddl: str = CDDL) -> Rules:
 
 def reachable(root: str, cddl: str) -> str:
     """Give the rules that this one is made of, without comments: a fault elsewhere is not its."""
-    rules = dict(re.findall(r"^([\w-]+) = (.*?)(?=^[\w-]+ = |\Z)", cddl, re.MULTILINE | re.DOTALL))
-    rules = {name: re.sub(r";.*", "", rule) for name, rule in rules.items()}
+    rules = written_out(cddl)
     wanted = [root]
     for name in wanted:
         inner = re.findall(r"(?<![\w-])[a-z][\w-]*", rules[name])
         wanted += [each for each in dict.fromkeys(inner) if each in rules and each not in wanted]
     return "".join(f"{name} = {rules[name]}\n" for name in wanted)
+
+
+@lru_cache(2)
+def written_out(cddl: str) -> dict[str, str]:
+    """Give each rule by its name, without comments, and with groups in their places."""
+    cddl = re.sub(r";.*", "", cddl)
+    groups = dict(re.findall(r"^(\w+) = \((.*?)^\)\n", cddl, re.MULTILINE | re.DOTALL))
+    cddl = re.sub(r"^\w+ = \(.*?^\)\n", "", cddl, flags=re.MULTILINE | re.DOTALL)
+    cddl = re.sub(r"^  (\w+), *\n", lambda name: groups[name[1]], cddl, flags=re.MULTILINE)
+    return dict(re.findall(r"^([\w-]+) = (.*?)(?=^[\w-]+ = |\Z)", cddl, re.MULTILINE | re.DOTALL))
 
 
 checker = lru_cache(None)(Schema)

@@ -235,10 +235,13 @@ def test_streams_are_one_change_if_none_is_named() -> None:
 # HeavyThresh ------------------------------------------------------------------------------------
 
 
-def test_heavy_hitters_are_found_at_their_time() -> None:
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))]
+)
+def test_heavy_hitters_are_found_at_their_time(seed: int) -> None:
     """100,000 devices, 100,000 items, five heavy ones that are replaced by five others."""
     task = heavy_task(100_000, 4, 2, 2)
-    run = simulate_epochs(task, 100_000, 1)
+    run = simulate_epochs(task, 100_000, seed, stream_seed=seed)
     assert run.updates == (1, 5)
     assert run.items is not None
     for t, found in zip(run.updates, run.found, strict=True):

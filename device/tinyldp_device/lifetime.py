@@ -61,20 +61,21 @@ class Lifetime:
         size = epoch_bytes(task)
         self.bound_at = REFERENCE_AT + size
         self._reports = self.bound_at + size
-        self.data = bytearray(state_bytes(task))
         try:
             old = state.load()
         except StateError:
             old = b""
         same = old[TASK_AT:COUNTS_AT] == task.id
-        if not _whole(old, allowance) or (same and len(old) != len(self.data)):
+        if not _whole(old, allowance) or (same and len(old) != state_bytes(task)):
             old = _CLOSED
             state.create(old, word << 4)
         self.closed = old == _CLOSED
         self.t = 0
-        if same and not self.closed:
-            for i in range(len(old)):
-                self.data[i] = old[i]
+        same = same and not self.closed
+        self.data = bytearray(old if same else state_bytes(task))
+        # What the slots will hold, so that nothing so large is looked for later.
+        self._stored = bytearray(state_bytes(task) + 8)
+        if same:
             self.t = word_at(old, T_AT)
         elif not self.closed:
             self._adopt(word_at(old, 0))
@@ -127,7 +128,7 @@ class Lifetime:
         set_word(data, at, word_at(data, at) + (1 if said else 0))
         data[PHASE_AT + phase] = _COUNTED
         data[ENTRY_AT + phase] = entry
-        self._state.save(data)
+        self._state.save(data, self._stored)
 
     def keep(self, phase, report):
         """Store the answer to what count() stored; only then may it be sent."""
@@ -136,7 +137,7 @@ class Lifetime:
             self.data[at + i] = report[i]
         self.data[PHASE_AT + phase] = _ANSWERED
         try:
-            self._state.save(self.data)
+            self._state.save(self.data, self._stored)
         except Exception:
             self.data[PHASE_AT + phase] = _COUNTED
             raise
@@ -160,7 +161,7 @@ class Lifetime:
         set_word(self.data, 0, left - task.epsilon)
         for i in range(8):
             self.data[TASK_AT + i] = task.id[i]
-        self._state.save(self.data)
+        self._state.save(self.data, self._stored)
 
 
 def provision(state, allowance, word=0):

@@ -5,8 +5,9 @@ Each of two slots holds
     generation (4 bytes, little-endian, below 2^30) | payload | CRC-32 of both
 
 A slot is an object with read() -> bytes, b"" when there is nothing, and
-write(data), which may be cut anywhere. One slot is only written while the
-other is good, so that a cut leaves the old payload or the new one.
+write(data), which may be cut anywhere, and does not hold on to data. One slot is
+only written while the other is good, so that a cut leaves the old payload or the
+new one.
 """
 
 from tinyldp_protocol.framing import Crc32
@@ -28,10 +29,13 @@ class State:
         self._slots = (first, second)
         self._generation = 0
 
-    def create(self, payload, generation=0):
-        """Provision: whatever the slots held is gone."""
+    def create(self, payload, generation=0, data=None):
+        """Provision: whatever the slots held is gone. data: as save()'s."""
         self._generation = generation
-        data = _sealed(generation, payload)
+        if data is None:
+            data = bytes(_sealed(generation, payload, bytearray(len(payload) + 8)))
+        else:
+            _sealed(generation, payload, data)
         for slot in self._slots:
             slot.write(data)
 
@@ -57,23 +61,25 @@ class State:
         self._generation = newest
         return good[4:-4]
 
-    def save(self, payload):
-        """Write both slots, one after the other; what was there before is gone."""
+    def save(self, payload, data=None):
+        """Write both slots, one after the other; what was there before is gone.
+
+        data: a bytearray for what they will hold, 8 bytes longer than the payload.
+        """
         if self._generation == COUNTER_MAX:
             raise StateError("ended")
-        self.create(payload, self._generation + 1)
+        self.create(payload, self._generation + 1, data)
 
 
-def _sealed(generation, payload):
+def _sealed(generation, payload, data):
     end = 4 + len(payload)
-    data = bytearray(end + 4)
     set_word(data, 0, generation)
     for i in range(len(payload)):
         data[4 + i] = payload[i]
     crc = Crc32()
     crc.feed(data, 0, end)
     crc.put(data, end)
-    return bytes(data)
+    return data
 
 
 def _generation(data):

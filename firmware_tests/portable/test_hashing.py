@@ -2,7 +2,7 @@
 
 from helpers import unhex
 
-from tinyldp_protocol.hashing import GROUPS, PRIME, group, multilinear
+from tinyldp_protocol.hashing import GROUPS, PRIME, group, halfsiphash, multilinear
 
 # key, limbs, hash.
 VECTORS = (
@@ -72,3 +72,33 @@ def test_the_prime_is_one():
         assert PRIME % n
     assert PRIME < 1 << 15
     assert (PRIME - 1) * (PRIME - 1) + PRIME - 1 < 1 << 30
+
+
+# Task, block, item, hash: of protocol/vectors/signs.json. The first one is published.
+SIGNS = (
+    ("0001020304050607", 50462976, 117835012, "d0b8848f"),
+    ("0000000000000000", 0, 0, "4a7c189b"),
+    ("ffffffffffffffff", 0, 0, "0c2d2a44"),
+    ("0000000000000000", 1, 0, "61cd3895"),
+    ("0000000000000000", 0, 1, "194f3d27"),
+    ("7461736b2d696421", 3, 7, "c29dc611"),
+    ("7461736b2d696421", 7, 3, "471eed92"),
+    ("7461736b2d696421", 1023, 1048575, "e750d61c"),
+    ("ffffffffffffffff", 1073741823, 1073741823, "85c697dd"),
+    ("457c769f39d86441", 734, 60828, "4412b27d"),
+    ("ff0d21d7db0b3377", 510, 108744, "aaa7f744"),
+    ("3b6aa1e68d682728", 231, 779707, "5ea408a4"),
+    ("a2e81478007152de", 504, 798507, "f6f4fc4c"),
+    ("68e9338b87fe1a1a", 510, 27502, "b241db9f"),
+    ("20db2ebba29a7b37", 835, 586117, "aa8d6fc3"),
+    ("b1829c2e219c95ea", 797, 334714, "9f349051"),
+    ("768b0dc357d311cc", 147, 291016, "cf7f6d11"),
+)
+
+
+def test_signs():
+    out = [0, 0]
+    for task, block, item, expected in SIGNS:
+        halfsiphash(unhex(task), block, item, out)
+        found = bytes([out[0] & 255, out[0] >> 8, out[1] & 255, out[1] >> 8])
+        assert found == unhex(expected), (task, block, item)

@@ -17,6 +17,7 @@ from tinyldp_protocol.task import (
     OUE,
     SCALE,
     STASWITCH,
+    THRESH,
     Task,
     TaskError,
     get_task,
@@ -59,6 +60,24 @@ ROUNDS = {
     "method": LBA,
 }
 
+EPOCHS = {
+    "mechanism": THRESH,
+    "epsilon": 65536,
+    "symbols": 3,
+    "missing": 1,
+    "thresholds": [6000000, 5000000, 7000000],
+    "tick": 60000,
+    "beacon": 60,
+    "epochs": 5,
+    "rounds": 300,
+    "votes": 2,
+    "estimates": 3,
+    "levels": [10, 10, 600],
+    "failure": 1000,
+    "polls": 4,
+}
+HEAVY = dict(EPOCHS, mechanism=HEAVYTHRESH, symbols=100000, coordinates=64, items=9)
+
 JITTER = EACH[JITTERSORT]
 GRR_OF_4 = EACH[GRR]
 OUE_OF_4 = EACH[OUE]
@@ -96,7 +115,7 @@ def test_there_and_back():
         same(task, back)
         assert encoded(back) == buf
         assert back.width == task.width
-    for full in (FULL, ROUNDS):
+    for full in (FULL, ROUNDS, EPOCHS, HEAVY):
         same(Task(full), get_task(encoded(Task(full)), len(encoded(Task(full)))))
 
 
@@ -218,6 +237,113 @@ def test_payloads():
         assert task.payload == task.width == width
     more = {"mechanism": OUE, "buckets": None, "symbols": 1849, "bins": None, "missing": None}
     assert "symbols" in raised(TaskError, Task, rounds(**more))
+
+
+def epochs(given=EPOCHS, **changed):
+    """Such numbers with changes; None leaves one out."""
+    given = dict(given, **changed)
+    return {name: given[name] for name in given if given[name] is not None}
+
+
+def test_literal_bytes_of_epochs():
+    task = Task(epochs(polls=None, thresholds=[7, 8]))
+    assert encoded(task) == unhex("ae" "0001" "0107" "051a00010000" "0703" "0901" "0a820708"
+                                  "0c19ea60" "0f183c" "1305" "1419012c" "1502" "1603"
+                                  "17830a0a190258" "18181903e8")  # fmt: skip
+    assert (task.width, task.payload) == (1, 1)
+    task = Task(HEAVY)
+    assert (task.width, task.payload) == (3, 3)
+
+
+def test_fields_of_epochs():
+    for full in (EPOCHS, HEAVY):
+        for name in full:
+            if name == "missing":
+                Task(epochs(full, missing=None))
+            elif name == "polls":
+                assert "thresholds" in raised(TaskError, Task, epochs(full, polls=None))
+            else:
+                assert name in raised(TaskError, Task, epochs(full, **{name: None}))
+        for name in ("window", "k", "w", "delta", "batch", "resend", "outbox", "buckets", "method"):
+            message = raised(TaskError, Task, epochs(full, **{name: 3}))
+            assert message == "Mechanism %d has no %s." % (full["mechanism"], name)
+        assert "spends" in raised(TaskError, Task, epochs(full, spends=[3]))
+    for name in ("coordinates", "items"):
+        assert name in raised(TaskError, Task, epochs(**{name: 3}))
+    assert "bins" in raised(TaskError, Task, epochs(HEAVY, symbols=2, missing=0, bins=[5]))
+    Task(epochs(bins=[5, 6]))
+    for changes in EACH.values():
+        for name in FIELDS[18:]:
+            value = [3] if name == "levels" else 3
+            assert name in raised(TaskError, Task, dict(numbers(**changes), **{name: value}))
+
+
+def test_bounds_of_epochs():
+    many = [0] * 15
+    for given, name, least, most, others in (
+        (EPOCHS, "epochs", 2, 16384, {}),
+        (EPOCHS, "rounds", 2, 1 << 20, {"levels": [0, 0, 0]}),
+        (EPOCHS, "rounds", 2, SCALE // 65535, {"symbols": 65536, "levels": [0, 0, 0]}),
+        (EPOCHS, "votes", 1, 5, {}),
+        (EPOCHS, "estimates", 1, 5, {}),
+        (EPOCHS, "polls", 1, 5, {}),
+        (EPOCHS, "votes", 1, 16384, {"epochs": 16384, "levels": many}),
+        (EPOCHS, "failure", 1, 0x3FFFFFFF, {}),
+        (EPOCHS, "epsilon", 1, 0x3FFFFFFF, {}),
+        (EPOCHS, "symbols", 2, 65536, {"rounds": 256, "levels": [0, 0, 0]}),
+        (HEAVY, "symbols", 2, 1 << 20, {}),
+        (HEAVY, "coordinates", 2, 32768, {}),
+        (HEAVY, "items", 1, 300, {}),
+        (HEAVY, "items", 1, 1024, {"rounds": 2000}),
+        (HEAVY, "rounds", 2, 1 << 20, {"levels": [0, 0, 0], "items": 1}),
+    ):
+        for good, bad in ((least, least - 1), (most, most + 1)):
+            given = dict(given, **others)
+            if name == "epochs":
+                given["levels"] = [0, 0] if good == 2 else many
+                given["votes"] = given["estimates"] = given["polls"] = 1
+            assert getattr(Task(dict(given, **{name: good})), name) == good
+            assert name in raised(TaskError, Task, dict(given, **{name: bad})), (name, bad)
+
+
+def test_bounds_of_levels():
+    for given in (EPOCHS, HEAVY):
+        for good in ([0, 0, 0], [600, 600, 600], [0, 1, 600]):
+            assert Task(dict(given, levels=good)).levels == good
+        for bad in (
+            [],
+            [1, 2],
+            [1, 2, 3, 4],
+            [1, 3, 2],
+            [-1, 0, 0],
+            [0, 0, 601],
+            [0, 1.0, 2],
+            [0, True, 2],
+            3,
+        ):
+            assert "level" in raised(TaskError, Task, dict(given, levels=bad)), bad
+    for n, count in ((2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (16383, 14), (16384, 15)):
+        given = dict(EPOCHS, epochs=n, votes=1, estimates=1, polls=1)
+        Task(dict(given, levels=[0] * count))
+        for wrong in (count - 1, count + 1):
+            assert "levels" in raised(TaskError, Task, dict(given, levels=[0] * wrong))
+
+
+def test_thresholds_of_epochs():
+    for given in (EPOCHS, HEAVY):
+        Task(dict(given, thresholds=[1, SCALE // 2 - 1, 1]))
+        for bad in ([1, 2], [1, 2, 3, 4], [], [0, 1, 1], [1, SCALE // 2, 1], [1, 1, SCALE // 2]):
+            assert "threshold" in raised(TaskError, Task, dict(given, thresholds=bad)), bad
+        bad = dict(epochs(given, polls=None), thresholds=[1, 2, 3])
+        assert "thresholds" in raised(TaskError, Task, bad)
+
+
+def test_every_flipped_byte_of_a_file_with_epochs_is_refused():
+    data = write_file(Task(HEAVY))
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 4
+        raised(ValueError, read_file, bytes(changed))
 
 
 def test_widths():

@@ -393,11 +393,12 @@ def load_task(path: str | Path) -> Task:
 
 
 def refuse_rounds(task: Task, what: str) -> None:
-    """Raise UserError for a Task of rounds, which `what` (begins a sentence) can't take."""
-    if task.method is not None:
+    """Raise UserError for a Task of rounds or epochs; `what` begins a sentence: who refuses."""
+    if task.method is not None or task.mechanism in EPOCHS:
+        title = TITLES[task.mechanism] if task.method is None else METHOD_TITLES[task.method]
         raise UserError(
             f"{what} takes Tasks whose devices release at every step, "
-            f"not {METHOD_TITLES[task.method]}, whose devices answer when they are asked."
+            f"not {title}, whose devices answer when they are asked."
         )
 
 

@@ -23,10 +23,11 @@
     drops      frames that the outbox had to drop
     count      values released since boot; of the last frame's values those
                beyond count are padding
-    t          the host's number of the step that is asked about
+    t          the host's number of the step, or epoch, that is asked about
     phase      0: the dissimilarity, or all that is asked in this step; 1: the
-               publication
-    entry      2 bytes, little-endian: which of the Task's spends
+               publication. With epochs, 0: a vote; 1: an estimate
+    entry      2 bytes, little-endian: which of the Task's spends. With epochs, 1: an
+               estimate's update; 0: else
     start      the devices that are meant are those with (hashing.group - start)
     size       modulo GROUPS below size; start < GROUPS, 1 <= size <= GROUPS
     report     one of the Task's reports, as in a release
@@ -76,7 +77,7 @@ LATE = 1  # t lies below the one that is bound, or its value is no longer kept
 EARLY = 2  # the device's present step is bound to another t
 FOREIGN = 3  # the query is for another Task
 UNKNOWN = 4  # the Task has no such entry
-BUDGET = 5  # a window would exceed what it may spend
+BUDGET = 5  # a window would exceed what it may spend, or nothing is left for life
 WAITING = 6  # the ledger was lost or damaged: a whole window is waited out
 LOST = 7  # it was spent before a reset that no answer survived
 

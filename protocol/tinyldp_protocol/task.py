@@ -55,22 +55,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
     18  method      the device reports when it is asked, and the host asks by
                     1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
                                                  (oracles only, may be absent)
-    19  epochs      2..2^14                          (from here on: epochs only)
-    20  rounds      steps of an epoch: 2..2^20, Thresh: rounds * (symbols - 1)
-                    at most 2^24
-    21  votes       that a device may cast in favour: 1..epochs
-    22  estimates   that a device may give: 1..epochs
-    23  levels      of differences that are above them: floor(log2 epochs) + 1
-                    numbers, not descending, up to what a difference can be:
-                    of sums of symbols, rounds * (symbols - 1); of signed sums
-                    of counts, 2 * rounds
-    24  failure     probability that the accuracy aimed at is missed, over 2^30:
-                    1..2^30-1
-    25  polls       epochs that ask whether votes are left: 1..epochs
-                                                              (may be absent)
-    26  coordinates of the hash: 2..2^15                     (HeavyThresh only)
-    27  items       different ones that a device counts in an epoch: 1..1024,
-                    at most rounds                           (HeavyThresh only)
+    19  to 27: of epochs, see OF_EPOCHS
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -105,6 +90,26 @@ MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231
 
+# Of epochs, in the order of their keys:
+#
+#   19  epochs      2..2^14
+#   20  rounds      steps of an epoch: 2..2^20, Thresh: rounds * (symbols - 1)
+#                   at most 2^24
+#   21  votes       that a device may cast in favour: 1..epochs
+#   22  estimates   that a device may give: 1..epochs
+#   23  levels      of differences that are above them: floor(log2 epochs) + 1
+#                   numbers, not descending, up to what a difference can be:
+#                   of sums of symbols, rounds * (symbols - 1); of signed sums
+#                   of counts, 2 * rounds
+#   24  failure     probability that the accuracy aimed at is missed, over 2^30:
+#                   1..2^30-1
+#   25  polls       epochs that ask whether votes are left: 1..epochs
+#                                                             (may be absent)
+#   26  coordinates of the hash: 2..2^15                     (HeavyThresh only)
+#   27  items       different ones that a device counts in an epoch: 1..1024,
+#                   at most rounds                           (HeavyThresh only)
+#
+# Not in the text above: a board that compiles this would hold it meanwhile.
 OF_EPOCHS = (
     "epochs",
     "rounds",

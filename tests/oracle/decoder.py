@@ -517,9 +517,11 @@ def halfsiphash(key: bytes, message: bytes) -> int:
     def turned(word: int, by: int) -> int:
         return (word << by | word >> 32 - by) % (1 << 32)
 
+    steps = ((0, 1, 5, 16), (2, 3, 8, 0), (0, 3, 7, 0), (2, 1, 13, 16))
+
     def rounds(count: int) -> None:
         for _ in range(count):
-            for this, other, by, again in ((0, 1, 5, 16), (2, 3, 8, 0), (0, 3, 7, 0), (2, 1, 13, 16)):
+            for this, other, by, again in steps:
                 v[this] = (v[this] + v[other]) % (1 << 32)
                 v[other] = turned(v[other], by) ^ v[this]
                 v[this] = turned(v[this], again)

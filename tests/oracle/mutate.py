@@ -348,10 +348,11 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.1:
         # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        return encoder.item({random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 65536)): 2} | pairs)
+        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 65536))
+        return encoder.item({key: 2} | pairs)
     else:
-        edges = (value - 1, value + 1, -value, 0, 1, 2, 3, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
-        drawn[name] = random.choice(edges)
+        edges = (0, 1, 2, 3, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
+        drawn[name] = random.choice((value - 1, value + 1, -value, *edges))
     return encoder.task(drawn)
 
 
