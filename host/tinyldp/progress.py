@@ -31,6 +31,7 @@ class Progress(Stoppable):
         self._received: dict[str, int] = {}
         # How far rounds are, where there are any.
         self._step: int | None = None
+        self._epochs: int | None = None
         self._bars: Bars | None = None
         self._rows: dict[str, TaskID] = {}
         self._next = time.monotonic() + _SECONDS
@@ -66,8 +67,12 @@ class Progress(Stoppable):
                     title = f"{device.pseudonym} on {device.link}"
                     unit = "frames" if snapshot.step is None else "answers"
                     self._bar(self._bars, device.pseudonym, title, device.received, expected, unit)
+            self._epochs = snapshot.epochs
             if self._bars is not None and snapshot.step is not None:
-                self._bar(self._bars, "", "rounds", snapshot.step + 1, None, "steps")
+                if snapshot.epochs is None:
+                    self._bar(self._bars, "", "rounds", snapshot.step + 1, None, "steps")
+                else:
+                    self._bar(self._bars, "", "epochs", snapshot.step, snapshot.epochs, "epochs")
             if self._bars is None and time.monotonic() >= self._next:
                 self._next = time.monotonic() + _SECONDS
                 self._line()
@@ -95,7 +100,11 @@ class Progress(Stoppable):
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
         unit = "frames" if self._step is None else "answers"
         said = f"{len(self._received)} devices heard, {received:,}{total} {unit} received"
-        self._print(said if self._step is None else f"Step {self._step:,}: {said}")
+        if self._step is not None and self._epochs is not None:
+            said = f"Epoch {self._step:,} of {self._epochs:,}: {said}"
+        elif self._step is not None:
+            said = f"Step {self._step:,}: {said}"
+        self._print(said)
 
 
 class _Row(Stoppable):

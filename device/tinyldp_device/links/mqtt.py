@@ -5,7 +5,7 @@ adds: packet identifiers that wrap at 65,535, waits that end, keep-alive, and
 messages that are larger than its buffer are skipped and counted.
 
 MqttLink publishes each message as it is to tinyldp/1/<task>/<pseudonym>/up and
-listens on .../down, for a Task with a method also on tinyldp/1/<task>/all. A
+listens on .../down, for a Task that is asked in rounds also on tinyldp/1/<task>/all. A
 broker's PUBACK acknowledges nothing in the outbox: only the host's ack does.
 """
 
@@ -318,7 +318,7 @@ class MqttLink:
         topic = b"tinyldp/1/" + hexlify(task.id) + b"/"
         self._up = topic + hexlify(pseudonym) + b"/up"
         self._topics = [topic + hexlify(pseudonym) + b"/down"]
-        if task.method is not None:
+        if task.batch is None:
             self._topics.append(topic + b"all")
         self._nonce = nonce
         self._most = most

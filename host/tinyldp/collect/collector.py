@@ -16,6 +16,8 @@ from pathlib import Path
 from tinyldp.collect.conversation import Conversation, resting
 from tinyldp.collect.intake import Intake
 from tinyldp.collect.links import Inbound, Line, MqttLine, SerialLine, client_id
+from tinyldp.collect.records import Batch
+from tinyldp.collect.resuming import resume
 from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
@@ -32,6 +34,10 @@ _NEWS = 100
 # Silence that is worth a word: beacons, and at least so many seconds; then twice as long...
 _QUIET_BEACONS = 4
 _QUIET = 10.0
+_UNKNOWN = (
+    "Devices have answered epochs that this database does not know, and may have no estimates"
+    " left: no update is made. Collect with the database of those epochs, or plan another Task."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +60,14 @@ class Snapshot:
 
     rejected: messages refused in this run; news: what befell the links, and
     alarms, since the last snapshot, in sentences. step: t of the rounds, None before the
-    first and for a Task without.
+    first and for a Task without. epochs: how many the Task has; None: it has none.
     """
 
     devices: list[DeviceProgress]
     rejected: int
     news: list[str]
     step: int | None = None
+    epochs: int | None = None
 
 
 class Collector:
@@ -85,6 +92,8 @@ class Collector:
         self._news: deque[str] = deque(maxlen=_NEWS)
         if task.method is not None:
             self._rounds = self._resumed(store.next_step(task.id.hex()))
+        elif task.epochs is not None:
+            self._rounds = self._resumed_epochs()
         self._intake = Intake(task, store, self._rounds)
         self._inbound: Inbound = queue.Queue(_QUEUE)
         self._lines: dict[str, Line] = {}
@@ -97,7 +106,7 @@ class Collector:
             self._lines["mqtt"] = MqttLine(mqtt, task.id, name, self._inbound, self._news.append)
         self._ended: set[int] = set()
         self._rejected = 0
-        self._over = False
+        self._over = self._behind = self._awaited = False
         # Seconds: how long nothing may be heard without a word, and since when.
         self._quiet = self._loud = max(_QUIET, _QUIET_BEACONS * task.beacon * task.tick / 1000)
         self._last = math.inf
@@ -115,13 +124,26 @@ class Collector:
             )
         return Conversation(task, start, _clock() + rest)
 
+    def _resumed_epochs(self) -> Conversation:
+        """Epochs after those that an earlier run has asked for; what that left open is decided."""
+        task = self._task
+        past = resume(self._store, task)
+        if past.decided is not None:
+            row, ended = past.decided
+            batch = Batch(_now(), task=task.id.hex(), closed=[ended])
+            batch.epochs = [row._replace(at=batch.at)]
+            self._store.commit(batch)
+        if past.gaps:
+            self._news.append(_UNKNOWN)
+        return Conversation(task, past.start, updates=past.updates, standing=past.standing)
+
     def run(
         self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None = None
     ) -> None:
         """Collect until stop() is true, or Ctrl-C; what was acknowledged is stored.
 
         What is open in rounds is recorded then, so that its step is not asked again. A
-        second Ctrl-C ends it at once.
+        second Ctrl-C ends it at once. It also ends when the Task's epochs are over.
         progress: called with a Snapshot a few times a second, and at the end.
         Raises UserError when a port or the broker can't be opened at the start,
         or the store can't be written.
@@ -149,12 +171,15 @@ class Collector:
         self._last = time.monotonic()
         while not stopped:
             # Once more after stop(), for what is already here.
-            stopped = stop()
+            stopped = stop() or self._finished()
             self._gather(0 if stopped else self._idle())
             if self._rounds is not None:
-                self._rounds.stop() if stopped else self._ask(self._rounds)
-                self._look_for_the_end(self._rounds)
+                self._rounds.stop() if stopped else self._rounds.turn(_clock())
+                self._tell(self._rounds)
             self._commit()
+            if self._rounds is not None:
+                # What is asked is stored before.
+                self._ask(self._rounds)
             self._look_for_silence()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())
@@ -165,17 +190,34 @@ class Collector:
         return _IDLE if self._rounds is None else min(_IDLE, self._rounds.wait(_clock()) / 1000)
 
     def _ask(self, rounds: Conversation) -> None:
-        for link, message in rounds.poll(_clock()):
+        for link, message in rounds.queries(_clock()):
             if self._lines[link.name].ask(link, message):
                 rounds.asked(link, _clock())
 
-    def _look_for_the_end(self, rounds: Conversation) -> None:
+    def _finished(self) -> bool:
+        return self._task.epochs is not None and self._rounds is not None and self._rounds.over
+
+    def _tell(self, rounds: Conversation) -> None:
+        """What befell the rounds, once."""
+        if rounds.behind and not self._behind and self._task.epochs is not None:
+            self._behind = True
+            self._news.append(_UNKNOWN)
+        if rounds.begins is not None and not self._awaited and self._task.epochs is not None:
+            self._awaited = True
+            wait = math.ceil(max(0.0, rounds.begins - _clock()) / 1000)
+            self._news.append(
+                f"The first question leaves in {wait:,} s, when devices have completed an epoch"
+                " of their own."
+            )
         if rounds.over and not self._over:
             self._over = True
-            self._news.append(
+            said = (
                 f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
                 " more, and devices need another Task."
             )
+            if self._task.epochs is not None:
+                said = f"All {self._task.epochs:,} epochs are over: devices need another Task."
+            self._news.append(said)
 
     def _look_for_silence(self) -> None:
         silent = time.monotonic() - self._last
@@ -239,7 +281,7 @@ class Collector:
             for boot in self._intake.boots()
         ]
         step = None if self._rounds is None else self._rounds.t
-        return Snapshot(devices, self._rejected, news, step)
+        return Snapshot(devices, self._rejected, news, step, self._task.epochs)
 
 
 def _now() -> int:

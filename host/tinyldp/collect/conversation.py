@@ -10,6 +10,13 @@ Where answers come when their phase is over, as of devices that look for queries
 tick, phases may take longer, and steps then more than one tick: up to MOST_TICKS; shorter
 again when that was of no use for a while.
 
+Of a Task with epochs a step is an epoch, and takes `rounds` ticks, in which each device completes
+one epoch of its own. One whose own is not complete yet says EARLY, and is asked again until
+its phase is over. Where that did not help, its own epochs end late in the host's: it is not asked
+for an estimate, unless there is an update, so that it can vote at once in the next one. One
+that joins later is asked in the phase that is open. What is asked is told (News.questions)
+before it leaves, so that a host that was killed knows of it.
+
 A host that starts again knows what was decided, but not whom it has asked in the last w
 steps: the method begins anew, when resting() says that all of that has left the windows.
 
@@ -39,20 +46,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.collect.records import AnswerRow, DecisionRow, Link, Question
-from tinyldp.coordinate import Ask, Circle, Coordinator, entry_task
+from tinyldp.collect.records import AnswerRow, DecisionRow, EpochRow, Link, Question, epoch_row
+from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator, of_epochs
 from tinyldp.errors import UserError
-from tinyldp.estimate import supports
 from tinyldp_protocol.hashing import GROUPS, group
-from tinyldp_protocol.messages import COUNTER_MAX, EARLY, LATE, put_query
-from tinyldp_protocol.task import GRR, LBA, LBD, LBU, LPA, LPD, Task
+from tinyldp_protocol.messages import EARLY, LATE, put_query
+from tinyldp_protocol.task import LBU, Task
 
 # Parts of a tick: when the first of two phases ends, when the last one does, and how long
 # a device may take before it is asked again; then twice as long each time, as one that looks
-# but once a tick takes in four messages then.
+# but once a tick takes in four messages then; in epochs up to so many parts of one, or ticks.
 _FIRST = 1 / 2
 _LAST = 15 / 16
 _AGAIN = 1 / 4
+_AGAIN_EPOCHS = 1 / 16
+_AGAIN_TICKS = 2
 # A device that was not heard for so many beacons, and so many ticks, counts as away.
 _AWAY_BEACONS = 4
 _AWAY_TICKS = 32
@@ -103,7 +111,6 @@ class _Phase:
     """
 
     ask: Ask
-    oracle: Task
     ranges: list[tuple[int, int]]
     messages: list[bytes]
     ends: float
@@ -114,14 +121,17 @@ class _Phase:
     asked: dict[Link, tuple[float, int]] = field(default_factory=dict)
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     late: int = 0
+    # Whose last word was EARLY; whether some must not hear what is asked of all the others.
+    early: set[int] = field(default_factory=set)
+    apart: bool = False
 
     def means(self, peer: Peer) -> bool:
         return any((peer.position - start) % GROUPS < size for start, size in self.ranges)
 
-    def due(self, link: Link, now: float, again: float) -> bool:
+    def due(self, link: Link, now: float, again: float, most: float) -> bool:
         """Whether a query may leave on this link, the first time or once more."""
         last, times = self.asked.get(link, (-math.inf, 0))
-        return now - last >= again * 2**times / 2
+        return now - last >= min(most, again * 2**times / 2)
 
     def message(self, peer: Peer) -> bytes:
         """The one query that means this device."""
@@ -133,17 +143,24 @@ class _Phase:
 
 @dataclass
 class News:
-    """What is to be written since the last time."""
+    """What is to be written since the last time.
+
+    questions: of rounds when their phase is over, of epochs when it begins; closed: these
+    when it is over.
+    """
 
     questions: list[Question] = field(default_factory=list)
+    closed: list[Question] = field(default_factory=list)
     decisions: list[DecisionRow] = field(default_factory=list)
+    epochs: list[EpochRow] = field(default_factory=list)
     answers: list[AnswerRow] = field(default_factory=list)
     refusals: Counter[tuple[int, int]] = field(default_factory=Counter)
     asked: Counter[int] = field(default_factory=Counter)
 
     def __len__(self) -> int:
         """About how many rows that is."""
-        return len(self.questions) + len(self.decisions) + len(self.answers) + len(self.refusals)
+        decided = len(self.closed) + len(self.decisions) + len(self.epochs)
+        return len(self.questions) + decided + len(self.answers) + len(self.refusals)
 
 
 def resting(task: Task, since: int | None) -> int:
@@ -151,9 +168,9 @@ def resting(task: Task, since: int | None) -> int:
 
     since: ms since they were last heard to spend anything; None: they never were. A step
     that was open then may have lasted for MOST_TICKS. LBU need not rest: w of its steps
-    never spend more than epsilon, whoever asks them.
+    never spend more than epsilon, whoever asks them; nor need epochs: each is asked for once.
     """
-    if since is None or task.method == LBU:
+    if since is None or task.method == LBU or of_epochs(task):
         return 0
     assert task.w is not None
     whole = (task.w + MOST_TICKS) * task.tick
@@ -161,23 +178,40 @@ def resting(task: Task, since: int | None) -> int:
 
 
 class Conversation:
-    """Rounds of one Task, from step `start` on, once a device is known.
+    """Rounds of one Task, from step `start` on, once a device is known; None: from the first.
 
     The first step begins a beacon after the first device was heard: by then all that
-    run have said hello; and not before `ready`. All times are ms of one clock that never
-    goes back. t: the step that is open, or was last; None before the first. over: whether
-    the numbers of steps are used up, so that nothing is asked any more.
+    run have said hello; of epochs one epoch later, when these have completed one; and not
+    before `ready`. All times are ms of one clock that never goes back. updates, standing: of
+    epochs before (EpochCoordinator). t: the step that is open, or was last; None before the
+    first. begins: when the next step does, or None. over: whether the numbers of steps are used up,
+    so that nothing is asked any more. behind: whether devices were ahead of this host.
     Raises UserError when the Task is none of rounds.
     """
 
-    def __init__(self, task: Task, start: int = 0, ready: float = 0.0) -> None:
+    def __init__(
+        self,
+        task: Task,
+        start: int | None = None,
+        ready: float = 0.0,
+        *,
+        updates: int = 0,
+        standing: Standing | None = None,
+    ) -> None:
         self._task = task
-        self._coordinator = Coordinator(task, 0, start)
+        self._epochs = of_epochs(task)
+        coordinator = make_coordinator(task, 0, start, updates=updates, standing=standing)
+        self._coordinator = coordinator
+        self._last = coordinator.last
         self._circle = Circle(w=task.w)
+        # ms of a step, if all speak in time, and the most after which a device is asked again.
+        self._length = task.tick * (task.rounds or 1)
+        self._most = math.inf
+        if self._epochs:
+            self._most = max(_AGAIN_TICKS * task.tick, _AGAIN_EPOCHS * self._length)
         self._peers: dict[int, Peer] = {}
         self._present: list[Peer] = []
         self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
-        self._two = task.method in (LBD, LBA, LPD, LPA)
         self._first = True
         self._next: float | None = None
         self._due = 0.0
@@ -194,10 +228,12 @@ class Conversation:
         self._calm = 0
         self._patience = _CALM
         self._shortened = False
-        self._start = start
+        first = 1 if self._epochs else 0
+        self._start = first if start is None else max(first, start)
         self._ready = ready
         self.t: int | None = None
-        self.over = False
+        self.over = self._start > self._last
+        self.behind = False
         self.news = News()
 
     @property
@@ -205,8 +241,13 @@ class Conversation:
         """How many devices were present at the last step."""
         return len(self._present)
 
+    @property
+    def begins(self) -> float | None:
+        return self._next
+
     def join(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
-        """A device said hello, the first time or again; it is meant from the next phase on.
+        """A device said hello, the first time or again; it is meant from the next phase on,
+        in epochs from the one that is open.
 
         device: the store's number for it. By whichever link it was heard last, it is asked.
         """
@@ -217,8 +258,16 @@ class Conversation:
             return
         if self._first:
             self._first = False
-            self._next = max(self._ready, now + self._task.beacon * self._task.tick)
-        self._peers[device] = Peer(device, group(self._task.id, pseudonym), link, now)
+            whole = self._length if self._epochs else 0
+            self._next = max(self._ready, now + self._task.beacon * self._task.tick + whole)
+        peer = Peer(device, group(self._task.id, pseudonym), link, now)
+        self._peers[device] = peer
+        phase = self._phase
+        if self._epochs and phase is not None and (phase.ask.entry or not phase.ask.phase):
+            # An epoch is long.
+            self._present.append(peer)
+            self._coordinator.users = len(self._present)
+            self._mean(phase, peer)
 
     def heard(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
         """A device whose hello came before said something, whatever it was."""
@@ -233,9 +282,17 @@ class Conversation:
         self._peers = {id: peer for id, peer in self._peers.items() if id in devices}
 
     def poll(self, now: float) -> list[Query]:
-        """What is to leave now. Each link that took it is to be told to asked()."""
+        """turn(), and then queries()."""
+        self.turn(now)
+        return self.queries(now)
+
+    def turn(self, now: float) -> None:
+        """Open and close what is to be by now."""
         while self._turn(now):
             pass
+
+    def queries(self, now: float) -> list[Query]:
+        """What is to leave now. Each link that took it is to be told to asked()."""
         return list(self._queries(now))
 
     def wait(self, now: float) -> float:
@@ -277,10 +334,11 @@ class Conversation:
             self._late.add(device)
             return LATE_ANSWER
         try:
-            found.counts += supports(found.oracle, _decoded(found.oracle, report))
+            found.counts += self._coordinator.tally(found.ask, _matrix(report))
         except UserError:
             return BAD_REPORT
         found.answers[device] = report
+        found.early.discard(device)
         found.waiting.pop(device, None)
         if peer.heard > found.half:
             self._slow.add(device)
@@ -300,18 +358,27 @@ class Conversation:
         if found is None:
             if not self._over(t, phase):
                 return NOT_ASKED
-        elif found is self._phase and device in found.waiting and reason != EARLY:
-            # EARLY passes with the device's next step; nothing else does within this tick.
-            del found.waiting[device]
-            found.late += reason == LATE
+        elif found is self._phase and device in found.waiting:
+            if reason == EARLY:
+                # It passes with the device's next step or epoch; nothing else does in this phase.
+                found.early.add(device)
+            else:
+                del found.waiting[device]
+                found.late += reason == LATE
         self.news.refusals[device, reason] += 1
         return COUNTED
 
     def stop(self) -> None:
-        """End it: what is open is over, and its step will have no decision."""
-        if self._phase is not None:
-            self._record(self._phase)
+        """End it: what is open is over, and its step will have no decision.
+
+        But for an epoch whose votes are in: what has come of its estimates decides it.
+        """
+        phase = self._phase
         self._phase = self._next = None
+        if phase is not None:
+            self._record(phase)
+            if self._epochs and phase.ask.phase:
+                self._go_on(self._coordinator.heard(phase.counts, len(phase.answers)), 0)
         self._first = False
 
     def drain(self) -> News:
@@ -335,14 +402,13 @@ class Conversation:
     def _begin(self, now: float) -> None:
         assert self._next is not None
         t = self._start if self.t is None else self.t + 1
-        if t > COUNTER_MAX:
+        if t > self._last:
             self._next = None
             self.over = True
             return
-        tick = self._task.tick
         # A host that was held up asks on from now: steps that nobody took are not made up for.
-        self._due = self._next if now - self._next < tick else now
-        self._next = self._due + tick
+        self._due = self._next if now - self._next < self._length else now
+        self._next = self._due + self._length
         # Who is away joins again with the next thing that it says.
         present = [peer for peer in self._peers.values() if now - peer.heard <= self._away]
         self._peers = {peer.id: peer for peer in present}
@@ -351,6 +417,7 @@ class Conversation:
             self._circle.update([peer.position for peer in present])
             self._coordinator.users = len(present)
         if not present:
+            self._next = self._due + self._task.tick
             return
         self._pace()
         self.t = t
@@ -383,23 +450,26 @@ class Conversation:
             self._decided()
             return
         ranges = [(0, GROUPS)] if ask.users is None else self._circle.take(ask.users)
-        share = _FIRST if self._two and ask.phase == 0 else _LAST
-        long = self._ticks * self._task.tick
+        share = _FIRST if self._coordinator.two_phases and ask.phase == 0 else _LAST
+        long = self._ticks * self._length
         # In half as many ticks, the phase before would have been over by then.
         waited = max(0.0, now - self._due - (_FIRST * long / 2 if ask.phase else 0))
         phase = _Phase(
             ask,
-            entry_task(self._task, ask.entry),
             ranges,
             [_query(self._task.id, ask, start, size) for start, size in ranges],
             self._due + share * long,
             self._due + share * long / 2 + waited,
-            counts=np.zeros(self._task.symbols, np.int64),
+            counts=self._coordinator.tally(ask, np.zeros((0, self._task.width), np.uint8)),
         )
+        early = self._closed[0].early if self._epochs and ask.phase and not ask.entry else ()
+        phase.apart = bool(early)
         for peer in self._present:
-            if phase.means(peer):
+            if phase.means(peer) and peer.id not in early:
                 self._mean(phase, peer)
         self._phase = phase
+        if self._epochs:
+            self.news.questions.append(_question(phase))
 
     def _mean(self, phase: _Phase, peer: Peer) -> None:
         phase.meant[peer.id] = peer
@@ -415,13 +485,15 @@ class Conversation:
             self._jump_ahead()
 
     def _record(self, phase: _Phase) -> None:
-        t, number, entry, _ = phase.ask
-        meant, answered = len(phase.meant), len(phase.answers)
-        self.news.questions.append(Question(t, number, entry, meant, answered))
+        written = self.news.closed if self._epochs else self.news.questions
+        written.append(_question(phase))
 
     def _decided(self) -> None:
         made = self._coordinator.decision
         assert made is not None
+        if isinstance(made, EpochDecision):
+            self.news.epochs.append(epoch_row(made))
+            return
         row = DecisionRow(
             t=made.t,
             at=0,
@@ -440,14 +512,18 @@ class Conversation:
         """Devices have answered later steps, to a host whose store this one has not.
 
         While most say so, steps are left out, twice as many each time, until one answers;
-        then never again.
+        then never again. How many estimates the devices of epochs have left is not known any
+        more: lest what is published is noise, nothing is, until they have another Task.
         """
         assert self.t is not None
         if self._phase is not None or self._jump > _FARTHEST:
             return
-        self.t = min(self.t + self._jump, COUNTER_MAX)
+        self.behind = True
+        self.t = min(self.t + self._jump, self._last)
         self._jump *= 2
-        self._coordinator = Coordinator(self._task, len(self._present), self.t + 1)
+        self._coordinator = make_coordinator(
+            self._task, len(self._present), self.t + 1, updates=self._task.estimates or 0
+        )
 
     def _queries(self, now: float) -> Iterator[Query]:
         phase = self._phase
@@ -460,23 +536,21 @@ class Conversation:
             link = peer.link
             if link.task is not None:
                 fleets.setdefault(Link(link.name, link.task), []).append(peer)
-            elif phase.due(link, now, again):
+            elif phase.due(link, now, again, self._most):
                 ports[link] = peer
         for link, peer in ports.items():
             yield Query(link, phase.message(peer))
         for fleet, silent in fleets.items():
-            first = fleet not in phase.asked
-            if not phase.due(fleet, now, again):
+            first = fleet not in phase.asked and not phase.apart
+            if not phase.apart and not phase.due(fleet, now, again, self._most):
                 continue
             # One message for all, until more of them have spoken than are still silent.
-            if first or 2 * len(silent) > sum(
-                peer.link.task is not None for peer in phase.meant.values()
-            ):
+            if first or (not phase.apart and _most_of(silent, phase)):
                 for message in phase.messages:
                     yield Query(fleet, message)
                 continue
             for peer in silent:
-                if phase.due(peer.link, now, again):
+                if phase.due(peer.link, now, again, self._most):
                     yield Query(peer.link, phase.message(peer))
 
     def _find(self, t: int, phase: int) -> _Phase | None:
@@ -495,11 +569,19 @@ class Conversation:
         return (t, phase) < (open_, at)
 
 
-def _decoded(oracle: Task, report: bytes) -> npt.NDArray[np.integer]:
-    """One report as supports() takes it."""
-    if oracle.mechanism == GRR:
-        return np.frombuffer(report, f"<u{oracle.width}")
+def _matrix(report: bytes) -> npt.NDArray[np.uint8]:
+    """One report as tally() takes it."""
     return np.frombuffer(report, np.uint8).reshape(1, -1)
+
+
+def _most_of(silent: list[Peer], phase: _Phase) -> bool:
+    """Whether more of those on MQTT are silent than have spoken."""
+    return 2 * len(silent) > sum(peer.link.task is not None for peer in phase.meant.values())
+
+
+def _question(phase: _Phase) -> Question:
+    t, number, entry, _ = phase.ask
+    return Question(t, number, entry, len(phase.meant), len(phase.answers))
 
 
 def _query(task: bytes, ask: Ask, start: int, size: int) -> bytes:

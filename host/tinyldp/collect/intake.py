@@ -131,14 +131,15 @@ class Memory(Protocol):
 class Intake:
     """memory: the store, asked once for each boot that says hello.
 
-    rounds: the conversation of a Task with a method, which takes answers and refusals.
+    rounds: the conversation of a Task with a method or epochs, which takes answers and
+    refusals.
     Only hello is acknowledged then: on a serial line whatever else comes is credit for a
     query.
     """
 
     def __init__(self, task: Task, memory: Memory, rounds: Conversation | None = None) -> None:
-        if (task.method is None) != (rounds is None):
-            raise ValueError("a Task with a method, and no other, is collected in rounds")
+        if (task.batch is None) != (rounds is not None):
+            raise ValueError("a Task without frames, and no other, is collected in rounds")
         self._task = task
         self._memory = memory
         self._rounds = rounds
@@ -225,7 +226,9 @@ class Intake:
             news = self._rounds.drain()
             batch.task = self._task.id.hex()
             batch.questions = news.questions
+            batch.closed = news.closed
             batch.decisions = [row._replace(at=now) for row in news.decisions]
+            batch.epochs = [row._replace(at=now) for row in news.epochs]
             batch.answers = news.answers
             batch.refusals = news.refusals
             batch.asked = news.asked

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tinyldp.coordinate import EpochDecision
 from tinyldp_protocol.messages import RUNNING
 
 
@@ -66,6 +67,56 @@ class DecisionRow(NamedTuple):
     release: tuple[float, ...]
 
 
+class EpochRow(NamedTuple):
+    """What was decided in epoch t, and why: see coordinate.EpochDecision.
+
+    release: floats of an estimate that was published in this epoch, else empty.
+    poll, poll_low, poll_high: share of devices that have votes left, if that was asked.
+    """
+
+    t: int
+    at: int
+    outcome: str
+    update: bool
+    published: bool
+    users: int
+    ones: int
+    votes_n: int
+    needed: float | None
+    n: int
+    low: float | None
+    high: float | None
+    drift: float
+    poll: float | None
+    poll_low: float | None
+    poll_high: float | None
+    release: tuple[float, ...]
+
+
+def epoch_row(made: EpochDecision) -> EpochRow:
+    """The decision as it is kept; at: 0."""
+    poll = made.poll
+    return EpochRow(
+        made.t,
+        0,
+        made.outcome,
+        made.update,
+        made.published,
+        made.users,
+        made.ones,
+        made.votes_n,
+        made.needed,
+        made.n,
+        made.low,
+        made.high,
+        made.drift,
+        None if poll is None else poll.mean,
+        None if poll is None else poll.low,
+        None if poll is None else poll.high,
+        tuple(made.release.tolist()) if made.published else (),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """What rounds came to with one device: questions that meant it, answers counted,
@@ -105,16 +156,18 @@ class Batch:
 
     frames: rows that should be new; doubtful: rows that may be there already;
     rejections: counts to add, by (link, name); alarms: detail by (name, subject).
-    Of rounds, under `task` (hexadecimal): questions that were closed, decisions, answers
-    that were counted; refusals to add, by (device, reason), questions, by device, and
-    answers that came again, by boot.
+    Of rounds, under `task` (hexadecimal): questions that are new, and those that are there
+    and closed now; decisions, of epochs in `epochs`; answers that were counted; refusals to
+    add, by (device, reason), questions, by device, and answers that came again, by boot.
     """
 
     at: int
     frames: list[Frame] = field(default_factory=list)
     doubtful: list[Frame] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    closed: list[Question] = field(default_factory=list)
     decisions: list[DecisionRow] = field(default_factory=list)
+    epochs: list[EpochRow] = field(default_factory=list)
     answers: list[AnswerRow] = field(default_factory=list)
     refusals: Counter[tuple[int, int]] = field(default_factory=Counter)
     asked: Counter[int] = field(default_factory=Counter)

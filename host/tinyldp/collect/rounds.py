@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from tinyldp.collect.records import AnswerRow, Batch, DecisionRow, Peer, Question
+from tinyldp.collect.records import AnswerRow, Batch, DecisionRow, EpochRow, Peer, Question
 from tinyldp.collect.schema import (
     ANSWERS,
     ASKED,
     BOOTS,
     DECISIONS,
+    EPOCHS,
     QUESTIONS,
     REFUSALS,
     Prepared,
@@ -44,15 +45,28 @@ def write_rounds(
         keys = ("task", "t", "phase")
         if not careful or not _there(connection, QUESTIONS, row, keys):
             connection.execute(QUESTIONS.insert(), row)
+    for question in sorted(batch.closed):
+        same = sa.and_(*(QUESTIONS.c[k] == v for k, v in _key(batch.task, question).items()))
+        ended = {"meant": question.meant, "answered": question.answered}
+        connection.execute(QUESTIONS.update().where(same).values(ended))
     for decision in sorted(batch.decisions):
         release = np.asarray(decision.release, "<f8").tobytes()
         row = {"task": batch.task, **decision._asdict(), "release": release}
         if not careful or not _there(connection, DECISIONS, row, ("task", "t")):
             connection.execute(DECISIONS.insert(), row)
+    for epoch in sorted(batch.epochs):
+        release = np.asarray(epoch.release, "<f8").tobytes()
+        row = {"task": batch.task, **epoch._asdict(), "release": release}
+        if not careful or not _there(connection, EPOCHS, row, ("task", "t")):
+            connection.execute(EPOCHS.insert(), row)
     for (device, reason), n in sorted(batch.refusals.items()):
         _add(connection, REFUSALS, {"device": device, "reason": reason}, n)
     for device, n in sorted(batch.asked.items()):
         _add(connection, ASKED, {"device": device}, n)
+
+
+def _key(task: str, question: Question) -> dict[str, object]:
+    return {"task": task, "t": question.t, "phase": question.phase}
 
 
 def next_step(connection: sa.Connection, task: str) -> int:
@@ -93,6 +107,15 @@ def decisions(connection: sa.Connection, task: str) -> list[DecisionRow]:
     return [row._replace(release=_floats(row.release)) for row in map(DecisionRow._make, rows)]
 
 
+def epochs(connection: sa.Connection, task: str) -> list[EpochRow]:
+    """By t. A damaged release is shorter, or longer, than it should be."""
+    c = EPOCHS.c
+    columns = [c[name] for name in EpochRow._fields]
+    query = sa.select(*columns).where(c.task == task).order_by(c.t)
+    rows = _checked(connection, EPOCHS, query, EpochRow._fields)
+    return [row._replace(release=_floats(row.release)) for row in map(EpochRow._make, rows)]
+
+
 def questions(connection: sa.Connection, task: str) -> list[Question]:
     """By t and phase."""
     c = QUESTIONS.c
@@ -102,14 +125,15 @@ def questions(connection: sa.Connection, task: str) -> list[Question]:
 
 
 def answers(
-    connection: sa.Connection, task: str, width: int
+    connection: sa.Connection, task: str, width: int, first: int
 ) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
-    """(t, phase, reports (n, width) uint8), by t and phase; ValueError for a damaged report."""
+    """(t, phase, reports (n, width) uint8), by t, from `first` on, and phase; ValueError for a
+    damaged report."""
     c = ANSWERS.c
     query = (
         sa.select(c.t, c.phase, c.report)
         .join(BOOTS, BOOTS.c.id == c.device)
-        .where(BOOTS.c.task == task)
+        .where(BOOTS.c.task == task, c.t >= first)
         .order_by(c.t, c.phase, c.device)
     )
     key: tuple[int, int] | None = None

@@ -134,7 +134,32 @@ ASKED = sa.Table(
     # Questions that it was meant by.
     sa.Column("total", sa.Integer, nullable=False),
 )
-# What an older store lacks: without them it holds no rounds.
+EPOCHS = sa.Table(
+    "epochs",
+    METADATA,
+    sa.Column("task", sa.String(16), primary_key=True),
+    sa.Column("t", sa.Integer, primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("outcome", sa.String(20), nullable=False),
+    sa.Column("update", sa.Boolean, nullable=False),
+    sa.Column("published", sa.Boolean, nullable=False),
+    sa.Column("users", sa.Integer, nullable=False),
+    # Votes for an update, and all of them; the share that it takes.
+    sa.Column("ones", sa.Integer, nullable=False),
+    sa.Column("votes_n", sa.Integer, nullable=False),
+    sa.Column("needed", sa.Float),
+    # Answers to the estimate; limits of this epoch's mean.
+    sa.Column("n", sa.Integer, nullable=False),
+    sa.Column("low", sa.Float),
+    sa.Column("high", sa.Float),
+    sa.Column("drift", sa.Float, nullable=False),
+    sa.Column("poll", sa.Float),
+    sa.Column("poll_low", sa.Float),
+    sa.Column("poll_high", sa.Float),
+    # Where it is published, float64, little-endian: the mean, or one for each coordinate.
+    sa.Column("release", Blob, nullable=False),
+)
+# What an older store lacks: without them it holds no rounds, without EPOCHS no epochs.
 ROUNDS = {table.name for table in (QUESTIONS, ANSWERS, DECISIONS, REFUSALS, ASKED)}
 COUNTERS = sa.Table(
     "counters",

@@ -29,6 +29,7 @@ from tinyldp.collect.decoding import Hello
 from tinyldp.collect.records import (
     Batch,
     DecisionRow,
+    EpochRow,
     Frame,
     Known,
     Outcome,
@@ -44,6 +45,7 @@ from tinyldp.collect.schema import (
     BOOTS,
     CERTIFICATES,
     COUNTERS,
+    EPOCHS,
     FRAMES,
     METADATA,
     ROUNDS,
@@ -83,9 +85,10 @@ class Store:
             self._file = _look_at_file(Path(self.name))
         with self._sentences():
             there = table_names(self._engine)
-        if not there >= set(METADATA.tables) - ROUNDS:
+        if not there >= set(METADATA.tables) - ROUNDS - {EPOCHS.name}:
             raise UserError(f"{self.name} is no tinyldp store.")
         self._rounds = bool(there & ROUNDS)
+        self._epochs = EPOCHS.name in there
         if self._rounds and not there >= ROUNDS:
             lacking = ", ".join(sorted(ROUNDS - there))
             raise UserError(f"{self.name} is damaged: its tables of rounds lack {lacking}.")
@@ -371,23 +374,38 @@ class Store:
         with self._sentences(), self._engine.connect() as connection:
             return rounds.decisions(connection, task_id) if self._rounds else []
 
+    def epochs(self, task_id: str) -> list[EpochRow]:
+        """What was decided in this Task's epochs, by t."""
+        with self._sentences(), self._engine.connect() as connection:
+            if not self._epochs:
+                # Older stores lack it, but were not collected into under such a Task.
+                raise UserError(f"{self.name} is damaged: it lacks the table of epochs.")
+            return rounds.epochs(connection, task_id)
+
     def questions(self, task_id: str) -> list[Question]:
         """What this Task's rounds asked, by t and phase."""
         with self._sentences(), self._engine.connect() as connection:
             found = rounds.questions(connection, task_id) if self._rounds else []
             if found:
-                entries = len(self.task(task_id).thresholds)
+                task = self.task(task_id)
+                entries = len(task.thresholds) if task.epochs is None else 2
                 if any(asked.phase > 1 or asked.entry >= entries for asked in found):
                     raise Damaged("the column phase or entry of its table questions")
         return found
 
-    def answers(self, task_id: str) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
-        """(t, phase, reports: (n, task.width) bytes) of what was counted, by t and phase."""
+    def answers(
+        self, task_id: str, first: int = 0
+    ) -> Iterator[tuple[int, int, npt.NDArray[np.uint8]]]:
+        """(t, phase, reports: (n, task.width) bytes) of what was counted, by t and phase.
+
+        first: the least t.
+        """
         if not self._rounds:
             return
         with self._sentences(), self._engine.connect() as connection:
             try:
-                yield from rounds.answers(connection, task_id, self.task(task_id).width)
+                width = self.task(task_id).width
+                yield from rounds.answers(connection, task_id, width, first)
             except ValueError as error:
                 raise UserError(f"{error} in {self.name} is damaged.") from None
 

@@ -159,6 +159,29 @@ DECISIONS = [
     Column("asked", "Asked for", "asked", True),
     Column("users", "Devices there", "devices", True),
 ]
+EPOCH_STEPS = [
+    Column("t", "Epoch", "epoch", True),
+    Column("outcome", "Decided", "decided"),
+    Column("mean", "Published mean, raw", "mean", True),
+    Column("low", "At least", "at least", True),
+    Column("high", "At most", "at most", True),
+    Column("since", "Estimated in", "since", True),
+    Column("share", "Votes for an update", "votes", True, show=_share),
+    Column("needed", "Needed for it", "needed", True, show=_share),
+    Column("votes_n", "Votes in all", "of", True),
+    Column("n", "Answers to the estimate", "estimates", True),
+    Column("users", "Devices there", "devices", True),
+    Column("live", "Devices with votes left", "votes left"),
+]
+_OF_MEANS = ("mean", "low", "high")
+ITEMS = [
+    Column("t", "Epoch", "epoch", True),
+    Column("item", "Item", "item", True),
+    Column("frequency", "Estimate, raw", "estimate", True, show=_share),
+    Column("low", "At least", "at least", True, show=_share),
+    Column("high", "At most", "at most", True, show=_share),
+    Column("n", "Answers", "answers", True),
+]
 _MEANINGS = {
     "late": "asked about a step before the last one, or its value was no longer kept",
     "early": "the device's step had not changed yet; it is asked again",
@@ -272,6 +295,61 @@ def frequency_legend(table: Row) -> str:
     return " ".join([said, *table["left_out"]])
 
 
+def epoch_columns(table: Row) -> list[Column]:
+    """The columns of one Task's epochs: of items there is no mean."""
+    return [c for c in EPOCH_STEPS if not table["heavy"] or c.key not in _OF_MEANS]
+
+
+def epoch_rows(table: Row) -> list[Row]:
+    """Some of the epochs, evenly spread."""
+    rows = []
+    for step in _spread(table["steps"]):
+        live = _NONE
+        if step["poll"] is not None:
+            low, high = (100 * step[f"poll_{name}"] for name in ("low", "high"))
+            live = f"{100 * step['poll']:.0f} % ({low:.0f} to {high:.0f})"
+        rows.append({**step, "live": live})
+    return rows
+
+
+def epoch_legend(table: Row) -> str:
+    """What the epochs of one Task are about."""
+    said = (
+        "An update is made where more devices vote for it than needed, and for the first epoch in"
+        " any case; between updates the last estimate stands."
+    )
+    if not table["heavy"]:
+        said += (
+            " Means are raw: unbiased, and so sometimes below 0 or above 1. At least, at most:"
+            " each interval alone holds the mean of its epoch with 95 %, as far as devices have"
+            " votes left; it is wide where few votes may not show that the mean has moved."
+        )
+    said += " Votes left: the devices' randomized answers, with a 95 % interval."
+    return said + _some(table)
+
+
+def item_rows(table: Row) -> list[Row]:
+    """The heavy items of all updates, the most frequent first."""
+    return [
+        {"t": found["t"], "n": found["n"], **item}
+        for found in table["found"]
+        for item in found["items"][:MOST_VALUES]
+    ]
+
+
+def item_legend(table: Row) -> str:
+    """What the items of one Task are about."""
+    said = (
+        "At each update the items whose share is above 0 beyond doubt: with 95 % all intervals"
+        f" of the {table['dictionary']:,} items hold at once, and none of twice this error or more"
+        " is missing:"
+    )
+    errors = [f"epoch {f['t']:,}: {100 * f['error']:.2f} %" for f in table["found"]]
+    cut = sum(len(found["items"]) > MOST_VALUES for found in table["found"])
+    more = f" Shown are {MOST_VALUES} of each update; --csv writes all." if cut else ""
+    return f"{said} {', '.join(errors)}.{more}"
+
+
 _DECISIONS_LEGEND = (
     "A publication is made where the dissimilarity from the last one exceeds the error that it"
     " would have. Units are 2^-16 of an ε: what each device spent that was asked for it."
@@ -343,7 +421,8 @@ def _some(table: Row) -> str:
     shown = len(_spread(table["steps"]))
     if shown == table["steps_in_all"]:
         return ""
-    return f" Shown are {shown} of {table['steps_in_all']:,} steps; --csv writes all."
+    unit = "epochs" if "heavy" in table else "steps"
+    return f" Shown are {shown} of {table['steps_in_all']:,} {unit}; --csv writes all."
 
 
 def curve_rows(table: Row) -> list[Row]:

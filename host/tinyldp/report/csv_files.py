@@ -11,6 +11,7 @@ from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.report.data import is_stream
+from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
 from tinyldp.report.rounds import REASONS
 from tinyldp.report.symbols import clean
 from tinyldp_protocol.task import Task
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     """Write one file for each stream, PSEUDONYM-NONCE.csv, and for each Task with a method
-    its rounds, TASK-steps.csv, and its devices, TASK-devices.csv.
+    its rounds, TASK-steps.csv, of epochs TASK-epochs.csv and for HeavyThresh TASK-items.csv,
+    and of both their devices, TASK-devices.csv.
 
     Gives their paths, and a sentence for each stream that claims the impossible
     and is left out.
@@ -30,8 +32,9 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     its frame is lost or not here yet); of oracles, step and report: GRR's value, of
     OUE and OLH the bytes in hexadecimal. Of rounds: each step's decision, the variance of
     a frequency in what it published, averaged over the values, and the release that stands
-    then, raw; each device's questions, answers and refusals by reason. The
-    folder is made if there is none. Raises UserError when it cannot be written.
+    then, raw. Of epochs: epochs.epoch_tables's columns; the items found at each update, and
+    their intervals, which hold at once. Of each device questions, answers and refusals by
+    reason. The folder is made if there is none. Raises UserError when it cannot be written.
     """
     folder = Path(folder)
     paths: list[Path] = []
@@ -41,10 +44,11 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
         folder.mkdir(parents=True, exist_ok=True)
         for stream in store.streams():
             task = store.task(stream.task_id)
-            if task.method is not None:
+            if task.batch is None:
                 if task.id not in rounds:
                     rounds.add(task.id)
-                    paths += _write_rounds(store, folder, task)
+                    write = _write_rounds if task.epochs is None else _write_epochs
+                    paths += [*write(store, folder, task), _write_devices(store, folder, task)]
                 continue
             # A store that comes from elsewhere must not choose other folders.
             name = re.sub("[^0-9A-Za-z]", "_", stream.pseudonym) + "-"
@@ -71,7 +75,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
 
 
 def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
-    """The two files of one Task's rounds."""
+    """The steps of one Task's rounds."""
     task_id = task.id.hex()
     # By phase: that of the publication is the last one.
     entries = {question.t: question.entry for question in store.questions(task_id)}
@@ -86,6 +90,41 @@ def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
                 variance = expected_variance(entry_task(task, entries[row.t]), row.n)
             told = (row.t, clean(row.outcome), int(row.published), row.dis, row.err)
             writer.writerow((*told, row.units, row.n, row.users, variance, *row.release))
+    return [steps]
+
+
+def _write_epochs(store: Store, folder: Path, task: Task) -> list[Path]:
+    """The epochs of one Task, and the items that were found."""
+    task_id = task.id.hex()
+    table = epoch_tables(store, {task_id: task})[0]
+    if table["problem"] is not None:
+        raise UserError(table["problem"])
+    paths = [folder / f"{task_id}-epochs.csv"]
+    with paths[0].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        names = [name for name in EPOCH_COLUMNS if not table["heavy"] or name not in OF_MEANS]
+        writer.writerow(names)
+        writer.writerows([_plain(step[name]) for name in names] for step in table["steps"])
+    if table["heavy"]:
+        paths.append(folder / f"{task_id}-items.csv")
+        with paths[1].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            names = ("item", "frequency", "low", "high")
+            writer.writerow(("t", *names))
+            for found in table["found"]:
+                writer.writerows(
+                    (found["t"], *(item[name] for name in names)) for item in found["items"]
+                )
+    return paths
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
+
+
+def _write_devices(store: Store, folder: Path, task: Task) -> Path:
+    """What was asked of each device of a Task."""
+    task_id = task.id.hex()
     devices = folder / f"{task_id}-devices.csv"
     with devices.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -93,4 +132,4 @@ def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
         for peer in store.peers(task_id):
             refused = (peer.refusals.get(reason, 0) for reason in REASONS)
             writer.writerow((clean(peer.pseudonym), peer.asked, peer.answers, *refused))
-    return [steps, devices]
+    return devices

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.laws import displacement_law, settled, why_no_law
+from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
 from tinyldp.report.symbols import clean
@@ -56,6 +57,11 @@ ANSWERED = (
     " device spends no more than its Task allows, whatever it is asked, and refuses the rest;"
     " over longer times what its answers say adds up without end."
 )
+FOR_LIFE = (
+    "Each answer was randomized on its device before it was sent, and all have one form. In all"
+    " its life under its Task a device says something of its data in a fixed number of them"
+    " at most, whatever it is asked; the others are noise."
+)
 CERTIFIED = "Each Task has a certificate, which states exactly what its devices give away at most."
 NO_CERTIFICATE = (
     "Tasks marked “uncertified” have no certificate: nothing here states how much they hide."
@@ -86,8 +92,9 @@ def report_data(
     curve: for each stream mechanism's Task, estimate the mean curve with knots that many
     steps apart, 0 for the least distance that keeps its noise down (estimates.mean_curves);
     None: do not. confidence: of all intervals. "rounds": for each Task with a method what
-    its rounds came to (rounds.rounds_tables); of their devices, whose "rounds" is true,
-    "sent", "received" and "duplicates" count answers, and none is lost or missing.
+    its rounds came to (rounds.rounds_tables); "epochs": the same of Thresh and HeavyThresh
+    (epochs.epoch_tables). Of the devices of both, whose "rounds" is true, "sent", "received"
+    and "duplicates" count answers, and none is lost or missing.
     Raises UserError for an unknown name of a post-processing.
     """
     streams = store.streams()
@@ -111,7 +118,7 @@ def report_data(
             row["name"] = None if name is None else clean(name)
         rows.append(row)
     # What follows is about frames, or about rounds: no Task has both.
-    framed = {task_id: task for task_id, task in tasks.items() if task.method is None}
+    framed = {task_id: task for task_id, task in tasks.items() if task.batch is not None}
     uncertified = not said or UNCERTIFIED in said.values()
     return {
         "protection": _protection(meant.values()),
@@ -131,6 +138,9 @@ def report_data(
         "rounds": [
             {**table, "certificate": said[table["task"]]}
             for table in rounds_tables(store, tasks, confidence)
+        ],
+        "epochs": [
+            {**table, "certificate": said[table["task"]]} for table in epoch_tables(store, tasks)
         ],
         "streams": rows,
         "tasks": [
@@ -176,11 +186,16 @@ def is_stream(task: Task) -> bool:
 
 
 def _protection(tasks: Iterable[Task]) -> str:
-    kinds = {
-        SHUFFLED if is_stream(task) else RANDOMIZED if task.method is None else ANSWERED
-        for task in tasks
-    } or {SHUFFLED}
-    return " ".join(said for said in (SHUFFLED, RANDOMIZED, ANSWERED) if said in kinds)
+    kinds = {_kind(task) for task in tasks} or {SHUFFLED}
+    return " ".join(said for said in (SHUFFLED, RANDOMIZED, ANSWERED, FOR_LIFE) if said in kinds)
+
+
+def _kind(task: Task) -> str:
+    if is_stream(task):
+        return SHUFFLED
+    if task.epochs is not None:
+        return FOR_LIFE
+    return RANDOMIZED if task.method is None else ANSWERED
 
 
 def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[str, Any]:
@@ -206,7 +221,7 @@ def _stream(stream: Stream, task: Task, moved: npt.NDArray[Any] | None) -> dict[
         "software": clean(stream.software),
         "task": clean(stream.task_id),
         "mechanism": mechanism_name(task),
-        "rounds": task.method is not None,
+        "rounds": task.batch is None,
         "k": task.k,
         "window": task.window,
         "values": stream.count,
@@ -237,6 +252,8 @@ def _task(task_id: str, task: Task) -> dict[str, Any]:
         "thresholds": list(task.thresholds),
         "buckets": task.buckets,
         "w": task.w,
+        "epochs": task.epochs,
+        "rounds": task.rounds,
         "q": None if chance is None else chance / SCALE,
         "p": None if chance is None else (SCALE - (task.window - 1) * chance) / SCALE,
         "symbols": task.symbols,

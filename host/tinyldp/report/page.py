@@ -13,6 +13,7 @@ from tinyldp.report.columns import (
     ALARMS,
     CURVE,
     DECISIONS,
+    ITEMS,
     REFUSALS,
     REJECTIONS,
     ROUND_DEVICES,
@@ -23,9 +24,14 @@ from tinyldp.report.columns import (
     curve_rows,
     decision_legend,
     decision_rows,
+    epoch_columns,
+    epoch_legend,
+    epoch_rows,
     frequency_columns,
     frequency_legend,
     frequency_rows,
+    item_legend,
+    item_rows,
     refusal_rows,
     rejections_legend,
     round_columns,
@@ -41,6 +47,8 @@ from tinyldp.report.data import (
     is_stream,
     report_data,
 )
+from tinyldp.report.epoch_pictures import items_picture, mean_picture, votes_picture
+from tinyldp.report.epochs import epochs_summary
 from tinyldp.report.pictures import (
     curve_picture,
     frequency_picture,
@@ -71,6 +79,12 @@ _DECISIONS = (
     "What each device spent that was asked for a publication; above, where the method looks at"
     " it, the dissimilarity: a publication is made where it exceeds the error."
 )
+_MEANS = (
+    "The published mean in the band of its interval; the wider band holds this epoch's mean,"
+    " whatever devices have not voted for."
+)
+_ITEMS = "Items found at each update, with the intervals that all hold at once."
+_VOTES = "An update is made where the votes exceed what is needed; the first one in any case."
 _BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
@@ -169,6 +183,7 @@ def _page(
         _numbers(data),
         *_estimates(store, data),
         *_rounds(data),
+        *_epochs(data),
         "<h2>Streams</h2>",
         _table(
             stream_columns(streams),
@@ -206,19 +221,22 @@ def _page(
 
 
 def _numbers(data: dict[str, Any]) -> str:
-    asked = {table["task"] for table in data["rounds"]}
+    asked = {table["task"] for table in data["rounds"] + data["epochs"]}
     streams = [stream for stream in data["streams"] if stream["task"] not in asked]
     numbers = [(len({stream["device"] for stream in data["streams"]}), "device", "")]
+    for tables, unit, what in (
+        (data["rounds"], "step", " of rounds"),
+        (data["epochs"], "epoch", ""),
+    ):
+        if tables:
+            steps = sum(table["steps_in_all"] for table in tables)
+            numbers += [(steps, unit, what)]
     if asked:
-        steps = sum(table["steps_in_all"] for table in data["rounds"])
-        published = sum(table["publications"] for table in data["rounds"])
-        answers = sum(table["answers"] for table in data["rounds"])
-        refusals = sum(sum(table["refusals"].values()) for table in data["rounds"])
+        tables = data["rounds"] + data["epochs"]
         numbers += [
-            (steps, "step", " of rounds"),
-            (published, "publication", ""),
-            (answers, "answer", ""),
-            (refusals, "refusal", ""),
+            (sum(table["publications"] for table in tables), "publication", ""),
+            (sum(table["answers"] for table in tables), "answer", ""),
+            (sum(sum(table["refusals"].values()) for table in tables), "refusal", ""),
         ]
     frames = [
         (sum(stream["values"] or 0 for stream in streams), "value", " released"),
@@ -287,12 +305,40 @@ def _rounds(data: dict[str, Any]) -> list[str]:
                 _figure(decisions_picture(f"d{number}", table), _DECISIONS),
                 _table(DECISIONS, decision_rows(table), decision_legend(table), tag),
             ]
-        body += [
-            _table(ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND, tag),
-            _table(REFUSALS, refusal_rows(table), "Refusals.", tag, "Nothing was refused."),
-        ]
-        parts += _estimate("Rounds", table, body)
+        parts += _estimate("Rounds", table, [*body, *_answers(table)])
     return parts
+
+
+def _epochs(data: dict[str, Any]) -> list[str]:
+    """What the epochs of each Task came to."""
+    parts = ["<h2>Epochs</h2>"] if data["epochs"] else []
+    for number, table in enumerate(data["epochs"]):
+        tag = _tag(table)
+        body = [f"<p>{escape(epochs_summary(table))}</p>"]
+        if table["problem"] is not None:
+            body.append(_problem(table))
+        elif table["steps"]:
+            if not table["heavy"]:
+                body.append(_figure(mean_picture(f"m{number}", table), _MEANS))
+            elif item_rows(table):
+                body += [
+                    _figure(items_picture(f"i{number}", table), _ITEMS),
+                    _table(ITEMS, item_rows(table), item_legend(table), tag),
+                ]
+            body += [
+                _figure(votes_picture(f"v{number}", table), _VOTES),
+                _table(epoch_columns(table), epoch_rows(table), epoch_legend(table), tag),
+            ]
+        parts += _estimate("Epochs", table, [*body, *_answers(table)])
+    return parts
+
+
+def _answers(table: dict[str, Any]) -> list[str]:
+    tag = _tag(table)
+    return [
+        _table(ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND, tag),
+        _table(REFUSALS, refusal_rows(table), "Refusals.", tag, "Nothing was refused."),
+    ]
 
 
 def _estimate(title: str, table: dict[str, Any], body: list[str]) -> list[str]:

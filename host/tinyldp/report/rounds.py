@@ -91,17 +91,15 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         "confidence": confidence,
         "every": every,
         "steps_in_all": len(decisions),
-        "outcomes": _totals([(row.outcome, 1) for row in decisions]),
+        "outcomes": totals([(row.outcome, 1) for row in decisions]),
         "publications": sum(row.published for row in decisions),
         "answers": sum(question.answered for question in asked.values()),
         "cfpu": _ratio(sum(question.answered for question in asked.values()), there),
         "cfpu_asked": _ratio(sum(question.meant for question in asked.values()), there),
         "answer_bytes": put_answer(None, 0, bytes(4), 0, 0, 0, bytes(task.payload)),
         "query_bytes": put_query(None, 0, bytes(8), 0, 0, 0, 0, 1),
-        "refusals": _totals(
-            [(_reason(reason), n) for peer in peers for reason, n in sorted(peer.refusals.items())]
-        ),
-        "devices": [_device(peer) for peer in peers],
+        "refusals": refusals(peers),
+        "devices": [device_row(peer) for peer in peers],
         "followed": [],
         "names": None,
         "steps": [],
@@ -137,18 +135,27 @@ def _reason(reason: int) -> str:
     return REASONS.get(reason, f"unknown code {reason}")
 
 
-def _totals(pairs: list[tuple[str, int]]) -> dict[str, int]:
-    totals: dict[str, int] = {}
+def totals(pairs: list[tuple[str, int]]) -> dict[str, int]:
+    """Sums by name."""
+    found: dict[str, int] = {}
     for name, n in pairs:
-        totals[clean(name)] = totals.get(clean(name), 0) + n
-    return totals
+        found[clean(name)] = found.get(clean(name), 0) + n
+    return found
+
+
+def refusals(peers: list[Peer]) -> dict[str, int]:
+    """Of all devices, by the name of the reason."""
+    return totals(
+        [(_reason(reason), n) for peer in peers for reason, n in sorted(peer.refusals.items())]
+    )
 
 
 def _ratio(n: int, of: int) -> float | None:
     return n / of if of else None
 
 
-def _device(peer: Peer) -> dict[str, Any]:
+def device_row(peer: Peer) -> dict[str, Any]:
+    """What was asked of a device, and what it answered and refused."""
     return {
         "device": clean(peer.pseudonym),
         "asked": peer.asked,

@@ -17,6 +17,7 @@ from tinyldp.report.columns import (
     ALARMS,
     CURVE,
     DECISIONS,
+    ITEMS,
     REFUSALS,
     REJECTIONS,
     ROUND_DEVICES,
@@ -28,9 +29,14 @@ from tinyldp.report.columns import (
     curve_rows,
     decision_legend,
     decision_rows,
+    epoch_columns,
+    epoch_legend,
+    epoch_rows,
     frequency_columns,
     frequency_legend,
     frequency_rows,
+    item_legend,
+    item_rows,
     refusal_rows,
     rejections_legend,
     round_columns,
@@ -40,6 +46,7 @@ from tinyldp.report.columns import (
     streams_legend,
 )
 from tinyldp.report.data import UNCERTIFIED
+from tinyldp.report.epochs import epochs_summary
 from tinyldp.report.rounds import estimated, summary
 
 
@@ -72,6 +79,8 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
         _print_estimate(console, "Mean curve", table, lambda _: CURVE, curve_rows, curve_legend)
     for table in data["rounds"]:
         _print_rounds(console, table)
+    for table in data["epochs"]:
+        _print_epochs(console, table)
     streams = data["streams"]
     if streams:
         _print(
@@ -129,6 +138,24 @@ def _print_rounds(console: Console, table: dict[str, Any]) -> None:
             _print(console, f"Estimates of {name}", columns, rows, round_legend(table))
         rows, legend = decision_rows(table), decision_legend(table)
         _print(console, f"Decisions of {name}", DECISIONS, rows, legend)
+    _print_answers(console, name, table)
+
+
+def _print_epochs(console: Console, table: dict[str, Any]) -> None:
+    name = f"Task {table['task']}, {table['mechanism']} ({table['certificate']})"
+    console.print(Text(f"Epochs of {name}", style="bold"))
+    console.print(Text(epochs_summary(table) + "\n"))
+    if table["problem"] is not None:
+        console.print(Text(table["problem"] + "\n"))
+    elif table["steps"]:
+        columns, rows = epoch_columns(table), epoch_rows(table)
+        _print(console, f"Decisions of {name}", columns, rows, epoch_legend(table))
+        if item_rows(table):
+            _print(console, f"Items of {name}", ITEMS, item_rows(table), item_legend(table))
+    _print_answers(console, name, table)
+
+
+def _print_answers(console: Console, name: str, table: dict[str, Any]) -> None:
     _print(console, f"Answers of {name}", ROUND_DEVICES, table["devices"], ROUND_DEVICES_LEGEND)
     if table["refusals"]:
         _print(console, f"Refusals of {name}", REFUSALS, refusal_rows(table))
