@@ -165,6 +165,27 @@ def test_questions_without_end(tmp_path: Path, need: Callable[[str, str | None],
     assert len(table.read_text().splitlines()) == len(rounds["steps"]) + 1
 
 
+def test_a_mean_that_changes_seldom(
+    tmp_path: Path, need: Callable[[str, str | None], None]
+) -> None:
+    """Thresh and HeavyThresh word for word; the port alone is the relayed board's."""
+    need("serial", Serial.missing() or RelayedBoard.missing())
+    (tmp_path / "sample.py").write_text(block("python", "% 40"))
+    (tmp_path / "words.toml").write_text(block("toml", '"words"'))
+    with RelayedBoard() as board:
+        study = block("toml", '"steps"').replace("/dev/ttyACM0", board.port)
+        (tmp_path / "steps.toml").write_text(study)
+        lines = block("sh", "plan steps.toml") + block("sh", "flash steps.task --port")
+        for line in (lines + block("sh", "plan words.toml")).strip().split("\n"):
+            words = [board.port if word == "/dev/ttyACM0" else word for word in command(line)]
+            subprocess.run(words, cwd=tmp_path, check=True, timeout=180)
+    for picture in ("steps.png", "words.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    report = command(".venv/bin/tinyldp report steps.db")
+    done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    assert json.loads(done.stdout)["streams"]
+
+
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     """The board file that the README shows; on the relayed board the line is the terminal's."""
     need("serial", Serial.missing() or RelayedBoard.missing())
