@@ -59,7 +59,7 @@ class Slot:
     def read(self) -> bytes:
         return self._path.read_bytes() if self._path.exists() else b""
 
-    def write(self, data: bytes, /) -> None:
+    def write(self, data: bytes | bytearray, /) -> None:
         self._path.write_bytes(data)
 
 
