@@ -427,8 +427,9 @@ FAULTS = {
     ),
     "silent with nothing to say": (
         "epochs",
-        "        lifetime.count(0, 0, yes)\n",
-        "        lifetime.count(0, 0, yes)\n        if not yes:\n            raise OSError\n",
+        "            lifetime.count(phase, entry, said)\n",
+        "            lifetime.count(phase, entry, said)\n"
+        "            if not phase and not said:\n                raise OSError\n",
         "a ratio above the votes' part",
     ),
     "a vote level that does not divide t": (
@@ -439,9 +440,8 @@ FAULTS = {
     ),
     "stored only when a counter moved": (
         "lifetime",
-        "        data[ENTRY_AT + phase] = entry\n        self._state.save(data, self._stored)\n",
-        "        data[ENTRY_AT + phase] = entry\n"
-        "        if said:\n            self._state.save(data, self._stored)\n",
+        "        data[ENTRY_AT + phase] = entry\n        self._save()\n",
+        "        data[ENTRY_AT + phase] = entry\n        if said:\n            self._save()\n",
         "a ratio above the votes' part",
     ),
     "words only where they matter": (
@@ -453,13 +453,13 @@ FAULTS = {
     "the reference is forgotten": (
         "epochs",
         "        if entry:\n            lifetime.update()\n",
-        "        if said:\n            lifetime.update()\n",
+        "        if entry and says:\n            lifetime.update()\n",
         "another law than the rules'",
     ),
     "an estimate whenever it is asked": (
         "epochs",
-        "said = entry == 1 and lifetime.left(1)",
-        "said = lifetime.left(1)",
+        "says = entry == 1",
+        "says = True",
         "another law than the rules'",
     ),
 }

@@ -12,7 +12,7 @@ ALL = 1 << 20
 FAULTS = {
     "not stored before the draw": (
         "lifetime",
-        "        data[ENTRY_AT + phase] = entry\n        self._state.save(data, self._stored)\n",
+        "        data[ENTRY_AT + phase] = entry\n        self._save()\n",
         "        data[ENTRY_AT + phase] = entry\n",
     ),
     "counters in memory only": (
@@ -25,11 +25,9 @@ FAULTS = {
     "drawn again after a reset": ("lifetime", "_ANSWERED else LOST", "_ANSWERED else FRESH"),
     "counted after the draw": (
         "epochs",
-        "        lifetime.count(1, entry, said)\n"
-        "        self._entropy.refill(3)\n"
-        "        self._thresh.estimate(self._report, lifetime.data, lifetime.bound_at, said)\n",
-        "        self._thresh.estimate(self._report, lifetime.data, lifetime.bound_at, said)\n"
-        "        lifetime.count(1, entry, said)\n",
+        "            lifetime.count(phase, entry, said)\n            self._entropy.refill(2)\n",
+        "            self._thresh.vote(self._report, said, None)\n"
+        "            lifetime.count(phase, entry, said)\n",
     ),
 }
 

@@ -28,16 +28,8 @@ from tinyldp.collect.collector import Collector
 from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
-from tinyldp.flash.build import (
-    LEDGER_BOTH,
-    LEDGER_DATA,
-    ROUNDS,
-    build_microbit,
-    heap_of,
-    ledger_buffers,
-)
+from tinyldp.flash.build import ASKED_BOTH, ROUNDS, asked_buffers, build_microbit, heap_of
 from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
-from tinyldp.flash.identities import allowance_of
 from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.lanes import Lane
 from tinyldp_device import ledger
@@ -250,10 +242,10 @@ def test_other_methods_and_oracles_answer(lane: Lane, changed: dict) -> None:
 
 @MICROBIT
 def test_the_longest_sample_that_is_not_refused_answers(lane: Lane) -> None:
-    buffers = ledger_buffers(TASK, allowance_of(TASK))
+    buffers = asked_buffers(TASK)
     source = "def sample():\n    return part0(9)\n\n\nstate = [0, 0, 0]\n"
     n = 0
-    while len(source) + len(part(n)) <= LEDGER_BOTH - heap_of(buffers):
+    while len(source) + len(part(n)) <= ASKED_BOTH - heap_of(buffers):
         source += part(n)
         n += 1
     assert len(source) > 200

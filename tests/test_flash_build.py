@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from firmware_tests.microbit import RAN, STA, TASKS, jittersort, lba, make_task
+from tests.epochs_tasks import epoch_task
 from tinyldp.errors import UserError
 from tinyldp.flash.build import _KEPT, CLASSES, MAIN, build_microbit, task_data
 from tinyldp.flash.dissolve import dissolved
@@ -18,7 +19,7 @@ from tinyldp.flash.inline import inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import HEAVYTHRESH, Task
 
 
 def text(nodes: list[ast.stmt]) -> str:
@@ -272,6 +273,24 @@ class TestDissolve:
         assert sorted(deleted) == ["once", "program..x"]
         assert executed(statements) == [[3, 3], 2]
 
+    def test_what_may_not_be_there_is_not_deleted(self) -> None:
+        program = "if not log:\n x = 3\nif log:\n y = 4\n log.append(y)\nlog.append(5)\n"
+        assert executed(dissolve("", program, set())) == [5]
+
+    def test_a_call_that_was_not_known_to_be_one_leaves_out_an_argument(self) -> None:
+        device = (
+            "class Box:\n"
+            "    def __init__(self, n):\n        self.n = n\n"
+            "    def add(self, m, more=1):\n        self.n += m + more\n"
+            "        return self.n\n"
+            "    def both(self, m, more):\n        return self.add(m, more)\n"
+        )
+        program = (
+            "from device import Box\nbox = Box(2)\nsame = box\n"
+            "log.append(same.both(3, 4))\nlog.append(same.add(5))\n"
+        )
+        assert executed(dissolve(device, program, {"Box"})) == [9, 15]
+
     def test_an_empty_program(self) -> None:
         assert dissolve("", "", set()) == []
 
@@ -316,6 +335,10 @@ class TestBuild:
     def test_only_rounds_have_a_ledger(self) -> None:
         assert "'ledger0'" in steps(lba())
         assert "'ledger0'" not in steps(STA)
+
+    def test_heavythresh_is_refused(self) -> None:
+        with pytest.raises(UserError, match="HeavyThresh does not fit on a micro:bit"):
+            build_microbit(epoch_task(HEAVYTHRESH))
 
     def test_only_the_tasks_mechanism_goes_along(self) -> None:
         # Of StaSwitch: how late each value is.

@@ -126,7 +126,9 @@ def test_the_same_numbers_as_text_and_page(thresh, table, tmp_path):
         assert f"{100 * last['share']:.2f} %" in form
         assert f"{100 * last['poll']:.0f} % (" in form
         assert "exhausted: the last one stands" in form
-        assert "in all its life under this Task, for which it pays ε 60" in form
+        assert "in all its life under this Task, and in 4 polls" in form
+        assert "for which it pays ε 60." in form
+        assert "it says nothing any more" in form
         assert "In all its life under its Task a device says something" in form
         assert "budget" in form
         assert "shuffled" not in form

@@ -31,21 +31,23 @@ class Epochs:
         """FRESH: report(phase) was made now; STORED: before; else the reason of a refusal."""
         lifetime = self._lifetime
         result = lifetime.ask(t, phase, entry)
-        if result != FRESH:
-            return result
-        if t != lifetime.t:
-            if not self._thresh.ready:
-                return EARLY
-            lifetime.bind(t)
-            self._thresh.take(lifetime.data, lifetime.bound_at)
-        for i in range(len(self._report)):
-            self._report[i] = 0
-        if phase:
-            self._estimate(entry)
-        else:
-            self._vote(t)
-        lifetime.keep(phase, self._report)
-        return FRESH
+        if result == FRESH and t != lifetime.t:
+            if self._thresh.ready:
+                lifetime.bind(t)
+                self._thresh.take(lifetime.data, lifetime.bound_at)
+            else:
+                result = EARLY
+        if result == FRESH:
+            said = self._says(t, phase, entry)
+            lifetime.count(phase, entry, said)
+            self._entropy.refill(2)
+            if phase:
+                self._thresh.estimate(self._report, lifetime.data, lifetime.bound_at, said)
+            else:
+                poll = lifetime.left(0) if polled(self._task, t) else None
+                self._thresh.vote(self._report, said, poll)
+            lifetime.keep(phase, self._report)
+        return result
 
     def report(self, phase):
         """The bytes of the answer."""
@@ -58,24 +60,20 @@ class Epochs:
     def checkpoint(self):
         """Once for each step: what a reset loses of an epoch is not worth storing."""
 
-    def _vote(self, t):
+    def _says(self, t, phase, entry):
+        """Whether a phase tells anything; in entry 1 the epoch becomes the reference."""
         lifetime = self._lifetime
         thresh = self._thresh
-        # Worked out whether or not it matters, and so in the same time.
-        changed = thresh.votes(t, thresh.difference(lifetime.data, lifetime.bound_at, REFERENCE_AT))
-        yes = changed and lifetime.known() and lifetime.left(0)
-        lifetime.count(0, 0, yes)
-        self._entropy.refill(2)
-        thresh.vote(self._report, yes, lifetime.left(0) if polled(self._task, t) else None)
-
-    def _estimate(self, entry):
-        lifetime = self._lifetime
-        said = entry == 1 and lifetime.left(1)
+        if phase:
+            says = entry == 1
+        else:
+            # Worked out whether or not it matters, and so in the same time.
+            gap = thresh.difference(lifetime.data, lifetime.bound_at, REFERENCE_AT)
+            says = thresh.votes(t, gap) and lifetime.known()
+        says = says and lifetime.left(phase)
         if entry:
             lifetime.update()
-        lifetime.count(1, entry, said)
-        self._entropy.refill(3)
-        self._thresh.estimate(self._report, lifetime.data, lifetime.bound_at, said)
+        return says
 
 
 def make_thresh(task, entropy):

@@ -92,6 +92,11 @@ class HeavyThresh(Thresh):
             block += 1
         return most
 
+    def vote(self, report, yes, poll):
+        """Draw a vote, and a poll's bit unless poll is None."""
+        report[1] = report[2] = 0
+        Thresh.vote(self, report, yes, poll)
+
     def estimate(self, report, data, at, said):
         """Draw an estimate of the epoch in data; said: whether it tells anything of it."""
         rounds = self._task.rounds

@@ -30,14 +30,14 @@ class Identity:
 
 
 class RoundIdentity(Identity):
-    """Of a device with a ledger; cap and horizon: None where it has none."""
+    """Of a device with a ledger; cap and horizon: None or 0 where it has none."""
 
     def __init__(self, state):
         Identity.__init__(self, state)
         payload = state.load()
         self.cap = None
         self.horizon = None
-        if len(payload) >= 20 and get_word(payload, 16):
+        if len(payload) > 12:
             self.cap = get_word(payload, 12)
             self.horizon = get_word(payload, 16)
 

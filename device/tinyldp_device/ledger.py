@@ -72,7 +72,7 @@ LAST_STEP = COUNTER_MAX - 1024
 class Ledger:
     """The spends of one device, in its state.
 
-    cap, horizon: as provisioned, None where they were not. word: random, below 2^24;
+    cap, horizon: as provisioned, None or 0 where they were not. word: random, below 2^24;
     it makes it improbable that an old copy of a slot fits a ledger that was lost.
     block: where it is given, a ledger of other blocks counts as damaged.
     t: the last one that is bound, or -1. now: the device's present step; bound: the step
@@ -82,7 +82,7 @@ class Ledger:
     """
 
     def __init__(self, state, task, cap, horizon, word=0, block=None):
-        if cap is None or horizon is None:
+        if not cap or not horizon:
             raise TaskError("This device was provisioned without a ledger, which the Task needs.")
         if task.epsilon > cap or task.w > horizon:
             raise TaskError(

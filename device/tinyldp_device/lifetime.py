@@ -73,8 +73,8 @@ class Lifetime:
         self.t = 0
         same = same and not self.closed
         self.data = bytearray(old if same else state_bytes(task))
-        # What the slots will hold, so that nothing so large is looked for later.
-        self._stored = bytearray(state_bytes(task) + 8)
+        # What the slots will hold, where nothing so large should be looked for later.
+        self._stored = None if task.items is None else bytearray(state_bytes(task) + 8)
         if same:
             self.t = word_at(old, T_AT)
         elif not self.closed:
@@ -128,7 +128,7 @@ class Lifetime:
         set_word(data, at, word_at(data, at) + (1 if said else 0))
         data[PHASE_AT + phase] = _COUNTED
         data[ENTRY_AT + phase] = entry
-        self._state.save(data, self._stored)
+        self._save()
 
     def keep(self, phase, report):
         """Store the answer to what count() stored; only then may it be sent."""
@@ -137,7 +137,7 @@ class Lifetime:
             self.data[at + i] = report[i]
         self.data[PHASE_AT + phase] = _ANSWERED
         try:
-            self._state.save(self.data, self._stored)
+            self._save()
         except Exception:
             self.data[PHASE_AT + phase] = _COUNTED
             raise
@@ -151,6 +151,12 @@ class Lifetime:
         """The entry that the stored answer was asked with."""
         return self.data[ENTRY_AT + phase]
 
+    def _save(self):
+        if self._stored is None:
+            self._state.save(self.data)
+        else:
+            self._state.save_through(self.data, self._stored)
+
     def _adopt(self, left):
         task = self._task
         if task.epsilon > left:
@@ -161,7 +167,7 @@ class Lifetime:
         set_word(self.data, 0, left - task.epsilon)
         for i in range(8):
             self.data[TASK_AT + i] = task.id[i]
-        self._state.save(self.data, self._stored)
+        self._save()
 
 
 def provision(state, allowance, word=0):

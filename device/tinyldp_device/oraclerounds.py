@@ -6,6 +6,7 @@ before the oracle draws, and which is stored before it leaves.
 
 from tinyldp_device.ledger import FRESH
 from tinyldp_device.mechanism import make_oracle, step_words
+from tinyldp_protocol.task import OLH, OUE
 
 
 class OracleRounds:
@@ -17,38 +18,32 @@ class OracleRounds:
         self._ledger = ledger
         self._oracle = make_oracle(task, entropy)
         self._words = step_words(task)
-        # Of the present step, and of the one that is bound.
+        # Whether a report is bytes, or an integer.
+        self._bytes = task.mechanism == OUE or task.mechanism == OLH
+        # Of the present step, and of the one that is bound once it is over.
         self._symbol = 0
         self._bound = 0
-        self._report = bytearray(task.payload)
 
     def step(self, symbol):
         """The next own step, with its symbol; False when there is none. Allocates nothing."""
+        ledger = self._ledger
+        if ledger.bound == ledger.now:
+            self._bound = self._symbol
         self._symbol = symbol
-        return self._ledger.step()
+        return ledger.step()
 
     def settle(self, t, phase, entry):
         """FRESH: report(phase) was made now; STORED: before; else the reason of a refusal."""
         ledger = self._ledger
-        before = ledger.t
-        try:
-            result = ledger.ask(t, phase, entry)
-        finally:
-            # Bound it is, even where storing it failed.
-            if ledger.t != before:
-                self._bound = self._symbol
-        if result != FRESH:
-            return result
-        self._entropy.refill(self._words)
-        self._oracle.threshold = self._task.thresholds[entry]
-        report = self._oracle.step(self._bound)
-        if type(report) is int:
-            self._report[0] = report & 255
-            if self._task.width > 1:
-                self._report[1] = report >> 8
-            report = self._report
-        ledger.keep(phase, report)
-        return FRESH
+        result = ledger.ask(t, phase, entry)
+        if result == FRESH:
+            self._entropy.refill(self._words)
+            self._oracle.threshold = self._task.thresholds[entry]
+            report = self._oracle.step(self._symbol if ledger.bound == ledger.now else self._bound)
+            if not self._bytes:
+                report = (report & 255, report >> 8)  # type: ignore
+            ledger.keep(phase, report)
+        return result
 
     def report(self, phase):
         """The bytes of the answer."""

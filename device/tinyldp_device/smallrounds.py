@@ -15,7 +15,6 @@ from tinyldp_device.links.queryserial import (
     QuerySerial,
     T,
 )
-from tinyldp_device.mechanism import make_oracle, step_words
 from tinyldp_device.quantize import Quantizer
 from tinyldp_device.smallsignals import STATUS_DROPS, SmallSignals, small_message
 from tinyldp_device.state import StateError
@@ -29,7 +28,6 @@ from tinyldp_protocol.messages import (
     RUNNING,
     set_word,
 )
-from tinyldp_protocol.task import OLH, OUE
 
 _MESSAGES_A_TICK = 4
 _CREDITS = 1
@@ -40,28 +38,19 @@ _REFUSED = 2
 
 
 class SmallRoundAgent(SmallSignals):
-    """One device: a Task with a method, its randomness, a serial port, a pseudonym, a ledger.
+    """One device: a Task with a method, its randomness, a serial port, a pseudonym, its rounds.
 
     It has no end: there is no stop(), nor idle().
     """
 
-    def __init__(self, task, entropy, port, pseudonym, ledger):
+    def __init__(self, task, entropy, port, pseudonym, rounds):
         line = QuerySerial(port, bytes(entropy.nonce[:4]))
         SmallSignals.__init__(self, task, entropy, line, pseudonym, _CREDITS, task.beacon)
         self._line = line
         self.drops = 0
         self._task = task
-        self._entropy = entropy
-        self._ledger = ledger
+        self._rounds = rounds
         self._quantizer = Quantizer(task)
-        self._oracle = make_oracle(task, entropy)
-        self._words = step_words(task)
-        # Whether a report is bytes, or an integer.
-        self._bytes = task.mechanism == OUE or task.mechanism == OLH
-        # Of the present step, and of the one that is bound once it is over.
-        self._symbol = 0
-        self._bound = 0
-
         size = task.payload
         self._head = bytes([0x40 + size]) if size < 24 else bytes([0x58, size])
         # An answer for each phase and a refusal: finished frames that are to be sent, or empty.
@@ -71,13 +60,9 @@ class SmallRoundAgent(SmallSignals):
 
     def tick(self, reading):
         """One step of the device's time, with the reading latched for it, or None."""
-        ledger = self._ledger
         if self.health != RUNNING:
             return
-        if ledger.bound == ledger.now:
-            self._bound = self._symbol
-        self._symbol = self._quantizer.symbol(reading)
-        if not ledger.step():
+        if not self._rounds.step(self._quantizer.symbol(reading)):
             self._halt(COUNTER_END)
 
     def service(self, part=0):
@@ -94,13 +79,12 @@ class SmallRoundAgent(SmallSignals):
             self._open = 0
             if not line.query:
                 self._acknowledged()
-            elif self.health == RUNNING:
-                # Where randomness or counting has ended, status says so.
-                self._hear()
+            else:
+                self._say(self._hear())
         self._speak()
         if not part:
             try:
-                self._ledger.checkpoint()
+                self._rounds.checkpoint()
             except (OSError, StateError):
                 # The next one may succeed; what is not stored cannot be spent.
                 pass
@@ -117,72 +101,52 @@ class SmallRoundAgent(SmallSignals):
             self._until_beacon = self._beacon
 
     def _hear(self):
-        """Take in a query."""
+        """Settle a query: STORED, the reason of a refusal, or FRESH where nothing is to be said."""
+        query = self._line.inbox()
+        phase = query[PHASE]
+        result = FRESH
+        # Where randomness or counting has ended, status says so.
+        if self.health != RUNNING:
+            return result
         try:
-            result = self._pay()
-            if result == FRESH:
-                self._draw()
-                result = STORED
+            if query[TASK : TASK + 8] != self._task.id:
+                result = FOREIGN
+            elif (self._group - word_at(query, START)) % GROUPS < word_at(query, SIZE):
+                entry = query[ENTRY] | query[ENTRY + 1] << 8
+                result = self._rounds.settle(word_at(query, T), phase, entry)
+                if result == FRESH:
+                    if self._frames[phase]:
+                        self.drops += 1
+                    if self.count < COUNTER_MAX:
+                        self.count += 1
+                    result = STORED
         except OSError:
             # The storage failed between the spend and the stored answer.
             result = LOST
         except StateError:
             self._halt(COUNTER_END)
-            return
         except EntropyError:
             self._halt(ENTROPY_FAILED)
-            return
+        return result
+
+    def _say(self, result):
+        """Frame what the query was settled with."""
+        query = self._line.inbox()
+        # That of the phase, or of refusals.
+        i = query[PHASE]
+        kind = b"\x86\x05"
         if result == STORED:
-            self._answered()
-        elif result > 0 and not self._frames[_REFUSED]:
-            self._frame(_REFUSED, b"\x85\x06", bytes([result]))
-
-    def _pay(self):
-        """FRESH when the query is paid for, STORED, the reason of a refusal, or -1 for nothing."""
-        query = self._line.inbox()
-        same = True
-        for i in range(8):
-            if query[TASK + i] != self._task.id[i]:
-                same = False
-        if not same:
-            return FOREIGN
-        ahead = (self._group - word_at(query, START)) % GROUPS
-        if ahead >= word_at(query, SIZE):
-            return -1
-        entry = query[ENTRY] | query[ENTRY + 1] << 8
-        return self._ledger.ask(word_at(query, T), query[PHASE], entry)
-
-    def _draw(self):
-        """Answer the query that was paid for."""
-        task = self._task
-        ledger = self._ledger
-        query = self._line.inbox()
-        phase = query[PHASE]
-        value = self._symbol if ledger.bound == ledger.now else self._bound
-        if self._frames[phase]:
-            self.drops += 1
-        self._entropy.refill(self._words)
-        self._oracle.threshold = task.thresholds[query[ENTRY] | query[ENTRY + 1] << 8]
-        report = self._oracle.step(value)
-        if not self._bytes:
-            report = (report & 255, report >> 8)  # type: ignore
-        ledger.keep(phase, report)
-        if self.count < COUNTER_MAX:
-            self.count += 1
-
-    def _answered(self):
-        """Frame the stored answer to the query."""
-        ledger = self._ledger
-        phase = self._line.inbox()[PHASE]
-        entry = ledger.entry(phase)
-        report = ledger.report(phase)
-        end = bytes([0x42, entry & 255, entry >> 8]) + self._head + report
-        self._frame(phase, b"\x86\x05", end)
-
-    def _frame(self, i, kind, end):
-        """Make frame number i: its kind, this boot, t and phase of the query, its end."""
-        asked = self._line.inbox()[T - 1 : PHASE + 1]
-        message = small_message(kind + self._boot + asked + end, 0)
+            entry = self._rounds.entry(i)
+            report = self._rounds.report(i)
+            end = bytes([0x42, entry & 255, entry >> 8]) + self._head + report
+        else:
+            i = _REFUSED
+            if not result or self._frames[i]:
+                return
+            kind = b"\x85\x06"
+            end = bytes([result])
+        # This boot, t and phase of the query.
+        message = small_message(kind + self._boot + query[T - 1 : PHASE + 1] + end, 0)
         self._frames[i] = frame = bytearray(len(message))
         self.line.frame(message, frame)
 

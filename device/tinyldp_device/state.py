@@ -29,13 +29,12 @@ class State:
         self._slots = (first, second)
         self._generation = 0
 
-    def create(self, payload, generation=0, data=None):
-        """Provision: whatever the slots held is gone. data: as save()'s."""
+    def create(self, payload, generation=0):
+        """Provision: whatever the slots held is gone."""
         self._generation = generation
-        if data is None:
-            data = bytes(_sealed(generation, payload, bytearray(len(payload) + 8)))
-        else:
-            _sealed(generation, payload, data)
+        data = bytearray(len(payload) + 8)
+        _seal(data, generation, payload)
+        data = bytes(data)
         for slot in self._slots:
             slot.write(data)
 
@@ -61,17 +60,23 @@ class State:
         self._generation = newest
         return good[4:-4]
 
-    def save(self, payload, data=None):
-        """Write both slots, one after the other; what was there before is gone.
-
-        data: a bytearray for what they will hold, 8 bytes longer than the payload.
-        """
+    def save(self, payload):
+        """Write both slots, one after the other; what was there before is gone."""
         if self._generation == COUNTER_MAX:
             raise StateError("ended")
-        self.create(payload, self._generation + 1, data)
+        self.create(payload, self._generation + 1)
+
+    def save_through(self, payload, data):
+        """As save(); data: a bytearray, 8 bytes longer, for what the slots will hold."""
+        if self._generation == COUNTER_MAX:
+            raise StateError("ended")
+        self._generation += 1
+        _seal(data, self._generation, payload)
+        for slot in self._slots:
+            slot.write(data)
 
 
-def _sealed(generation, payload, data):
+def _seal(data, generation, payload):
     end = 4 + len(payload)
     set_word(data, 0, generation)
     for i in range(len(payload)):
@@ -79,7 +84,6 @@ def _sealed(generation, payload, data):
     crc = Crc32()
     crc.feed(data, 0, end)
     crc.put(data, end)
-    return data
 
 
 def _generation(data):

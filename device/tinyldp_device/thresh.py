@@ -14,6 +14,7 @@ highest level that the difference of two sums is above is number b of 0..L, and
 2^(L - b) divides t.
 """
 
+from tinyldp_device.ledger import word_at
 from tinyldp_protocol.task import SCALE
 
 
@@ -46,7 +47,7 @@ class Thresh:
 
     def difference(self, data, one, other):
         """How far two epochs in data are apart."""
-        return abs(_sum_at(data, one) - _sum_at(data, other))
+        return abs(word_at(data, one) - word_at(data, other))
 
     def votes(self, t, difference):
         """Whether such a difference is worth a vote in epoch t."""
@@ -66,7 +67,7 @@ class Thresh:
         """Draw an estimate of the epoch in data; said: whether it tells anything of it."""
         task = self._task
         v = self._below(task.rounds * (task.symbols - 1))
-        report[0] = self._bit(1, said and v < _sum_at(data, at))
+        report[0] = self._bit(1, said and v < word_at(data, at))
 
     def _ends(self):
         self._left -= 1
@@ -84,9 +85,7 @@ class Thresh:
         """Uniform in 0..n - 1."""
         word = SCALE
         while word >= SCALE // n * n:
+            # For the bit as well; not from word(), which is deeper in a board's stack.
+            self._entropy.refill(2)
             word = self._entropy.word()
         return word % n
-
-
-def _sum_at(data, at):
-    return data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24

@@ -72,11 +72,9 @@ class Device:
             l.provision(State(slots[0], slots[1]), task.w)
         self.slots = slots
         ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w, 0, 1)
-        if kind is SmallRoundAgent:
-            self.agent = kind(task, entropy, self.port, PSEUDONYM, ledger)
-        else:
-            rounds = OracleRounds(task, entropy, ledger)
-            self.agent = kind(task, entropy, SerialLink(self.port), PSEUDONYM, rounds)
+        rounds = OracleRounds(task, entropy, ledger)
+        port = self.port if kind is SmallRoundAgent else SerialLink(self.port)
+        self.agent = kind(task, entropy, port, PSEUDONYM, rounds)
 
     def hears(self, frame):
         self.port.incoming += bytes(frame)

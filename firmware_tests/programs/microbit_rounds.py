@@ -17,6 +17,7 @@ from tinyldp_device.entropy import Entropy
 from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.ledger import Ledger
 from tinyldp_device.mechanism import small_pool_words
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.smallrounds import SmallRoundAgent
 from tinyldp_device.state import State
 
@@ -72,5 +73,6 @@ entropy = Entropy(HardwareRng(), small_pool_words(task))
 state = State(FileSlot("ledger0"), FileSlot("ledger1"))
 ledger = Ledger(state, task, task.cap, task.horizon, entropy.word(), 1)
 port = Counted(open_serial())
-agent = SmallRoundAgent(task, entropy, port, identity.pseudonym, ledger)
+rounds = OracleRounds(task, entropy, ledger)
+agent = SmallRoundAgent(task, entropy, port, identity.pseudonym, rounds)
 play()

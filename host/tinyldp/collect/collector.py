@@ -176,10 +176,11 @@ class Collector:
             if self._rounds is not None:
                 self._rounds.stop() if stopped else self._rounds.turn(_clock())
                 self._tell(self._rounds)
-            self._commit()
-            if self._rounds is not None:
-                # What is asked is stored before.
+                if self._rounds.news.questions:
+                    # Of epochs what is asked is stored before.
+                    self._commit()
                 self._ask(self._rounds)
+            self._commit()
             self._look_for_silence()
             if progress is not None and time.monotonic() - shown >= _PROGRESS:
                 progress(self._snapshot())

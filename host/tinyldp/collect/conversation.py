@@ -38,19 +38,18 @@ An answer that comes again as it was is a duplicate, and no fault.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Container
 
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.collect.records import AnswerRow, DecisionRow, EpochRow, Link, Question, epoch_row
+from tinyldp.collect.pace import MOST_TICKS, Pace
+from tinyldp.collect.phases import News, Peer, Phase, Query, query
+from tinyldp.collect.records import DecisionRow, Link, epoch_row
 from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator, of_epochs
 from tinyldp.errors import UserError
 from tinyldp_protocol.hashing import GROUPS, group
-from tinyldp_protocol.messages import EARLY, LATE, put_query
+from tinyldp_protocol.messages import EARLY, LATE
 from tinyldp_protocol.task import LBU, Task
 
 # Parts of a tick: when the first of two phases ends, when the last one does, and how long
@@ -64,12 +63,6 @@ _AGAIN_TICKS = 2
 # A device that was not heard for so many beacons, and so many ticks, counts as away.
 _AWAY_BEACONS = 4
 _AWAY_TICKS = 32
-# Ticks that a step may take at most; the part of the devices whose late answers double it.
-MOST_TICKS = 4
-_TOO_LATE = 1 / 4
-# Steps in a row whose answers would have come in half as many ticks, but for that part,
-# before steps take half as many; twice as many each time that this was too few after all.
-_CALM = 32
 # Beyond this jump no device is followed: one that lies must not use up the numbers of steps.
 _FARTHEST = 1 << 16
 # Closed phases whose answers are remembered, to tell a duplicate from a late one.
@@ -82,85 +75,6 @@ NOT_ASKED = "not asked"
 OTHER_ENTRY = "other entry"
 BAD_REPORT = "bad report"
 CONFLICT = "conflict"
-
-
-@dataclass(eq=False)
-class Peer:
-    """A known device. id: the store's; position: on the circle of groups; link: its last;
-    heard: when it said anything last."""
-
-    id: int
-    position: int
-    link: Link
-    heard: float
-
-
-class Query(NamedTuple):
-    """A message for a link; on MQTT a link without a pseudonym is the whole fleet's."""
-
-    link: Link
-    message: bytes
-
-
-@dataclass(eq=False)
-class _Phase:
-    """What is being asked. waiting: devices that have not spoken yet; ends: ms; half: what comes
-    before would also have come in time if its step took half as many ticks.
-
-    asked: when and how often a query has left on each link.
-    """
-
-    ask: Ask
-    ranges: list[tuple[int, int]]
-    messages: list[bytes]
-    ends: float
-    half: float
-    waiting: dict[int, Peer] = field(default_factory=dict)
-    meant: dict[int, Peer] = field(default_factory=dict)
-    answers: dict[int, bytes] = field(default_factory=dict)
-    asked: dict[Link, tuple[float, int]] = field(default_factory=dict)
-    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    late: int = 0
-    # Whose last word was EARLY; whether some must not hear what is asked of all the others.
-    early: set[int] = field(default_factory=set)
-    apart: bool = False
-
-    def means(self, peer: Peer) -> bool:
-        return any((peer.position - start) % GROUPS < size for start, size in self.ranges)
-
-    def due(self, link: Link, now: float, again: float, most: float) -> bool:
-        """Whether a query may leave on this link, the first time or once more."""
-        last, times = self.asked.get(link, (-math.inf, 0))
-        return now - last >= min(most, again * 2**times / 2)
-
-    def message(self, peer: Peer) -> bytes:
-        """The one query that means this device."""
-        for (start, size), message in zip(self.ranges, self.messages, strict=True):
-            if (peer.position - start) % GROUPS < size:
-                return message
-        raise ValueError("the device is not meant")
-
-
-@dataclass
-class News:
-    """What is to be written since the last time.
-
-    questions: of rounds when their phase is over, of epochs when it begins; closed: these
-    when it is over.
-    """
-
-    questions: list[Question] = field(default_factory=list)
-    closed: list[Question] = field(default_factory=list)
-    decisions: list[DecisionRow] = field(default_factory=list)
-    epochs: list[EpochRow] = field(default_factory=list)
-    answers: list[AnswerRow] = field(default_factory=list)
-    refusals: Counter[tuple[int, int]] = field(default_factory=Counter)
-    asked: Counter[int] = field(default_factory=Counter)
-
-    def __len__(self) -> int:
-        """About how many rows that is."""
-        decided = len(self.closed) + len(self.decisions) + len(self.epochs)
-        return len(self.questions) + decided + len(self.answers) + len(self.refusals)
 
 
 def resting(task: Task, since: int | None) -> int:
@@ -215,19 +129,12 @@ class Conversation:
         self._first = True
         self._next: float | None = None
         self._due = 0.0
-        self._phase: _Phase | None = None
-        self._closed: list[_Phase] = []
+        self._phase: Phase | None = None
+        self._closed: list[Phase] = []
         # Answers in this run; how far to jump while devices are ahead of this host.
         self._heard = False
         self._jump = 1
-        # Ticks that a step may take, devices whose answers came too late for the last one's,
-        # and those that would have been too late in half as many ticks; calm steps in a row.
-        self._ticks = 1
-        self._late: set[int] = set()
-        self._slow: set[int] = set()
-        self._calm = 0
-        self._patience = _CALM
-        self._shortened = False
+        self._pace = Pace()
         first = 1 if self._epochs else 0
         self._start = first if start is None else max(first, start)
         self._ready = ready
@@ -293,7 +200,9 @@ class Conversation:
 
     def queries(self, now: float) -> list[Query]:
         """What is to leave now. Each link that took it is to be told to asked()."""
-        return list(self._queries(now))
+        if self._phase is None:
+            return []
+        return list(self._phase.queries(now, self._task.tick * _AGAIN, self._most))
 
     def wait(self, now: float) -> float:
         """ms until poll() has something to do, if nothing comes before."""
@@ -331,7 +240,7 @@ class Conversation:
         if device not in found.meant and not found.means(peer):
             return NOT_ASKED
         if found is not self._phase:
-            self._late.add(device)
+            self._pace.late.add(device)
             return LATE_ANSWER
         try:
             found.counts += self._coordinator.tally(found.ask, _matrix(report))
@@ -341,7 +250,7 @@ class Conversation:
         found.early.discard(device)
         found.waiting.pop(device, None)
         if peer.heard > found.half:
-            self._slow.add(device)
+            self._pace.slow.add(device)
         self._heard = True
         self.news.answers.append((device, t, phase, boot, at, report))
         if device not in found.meant:
@@ -419,30 +328,11 @@ class Conversation:
         if not present:
             self._next = self._due + self._task.tick
             return
-        self._pace()
+        answered = bool(self._closed and self._closed[0].answers)
+        self._pace.step(len(present), answered)
         self.t = t
         self._circle.step()
         self._go_on(self._coordinator.begin(), now)
-
-    def _pace(self) -> None:
-        """How many ticks the next step may take, by how the last one went."""
-        many = _TOO_LATE * len(self._present)
-        if len(self._late) >= many:
-            self._ticks = min(MOST_TICKS, 2 * self._ticks)
-            self._calm = 0
-            if self._shortened:
-                self._shortened = False
-                self._patience *= 2
-        elif len(self._late | self._slow) >= many:
-            self._calm = 0
-        elif self._closed and self._closed[0].answers:
-            self._calm += 1
-            if self._calm >= self._patience:
-                self._shortened = self._ticks > 1
-                self._ticks = max(1, self._ticks // 2)
-                self._calm = 0
-        self._late.clear()
-        self._slow.clear()
 
     def _go_on(self, ask: Ask | None, now: float) -> None:
         """Open the phase, or take the decision of the step."""
@@ -451,13 +341,13 @@ class Conversation:
             return
         ranges = [(0, GROUPS)] if ask.users is None else self._circle.take(ask.users)
         share = _FIRST if self._coordinator.two_phases and ask.phase == 0 else _LAST
-        long = self._ticks * self._length
+        long = self._pace.ticks * self._length
         # In half as many ticks, the phase before would have been over by then.
         waited = max(0.0, now - self._due - (_FIRST * long / 2 if ask.phase else 0))
-        phase = _Phase(
+        phase = Phase(
             ask,
             ranges,
-            [_query(self._task.id, ask, start, size) for start, size in ranges],
+            [query(self._task.id, ask, start, size) for start, size in ranges],
             self._due + share * long,
             self._due + share * long / 2 + waited,
             counts=self._coordinator.tally(ask, np.zeros((0, self._task.width), np.uint8)),
@@ -469,14 +359,14 @@ class Conversation:
                 self._mean(phase, peer)
         self._phase = phase
         if self._epochs:
-            self.news.questions.append(_question(phase))
+            self.news.questions.append(phase.question())
 
-    def _mean(self, phase: _Phase, peer: Peer) -> None:
+    def _mean(self, phase: Phase, peer: Peer) -> None:
         phase.meant[peer.id] = peer
         phase.waiting[peer.id] = peer
         self.news.asked[peer.id] += 1
 
-    def _close(self, phase: _Phase, now: float) -> None:
+    def _close(self, phase: Phase, now: float) -> None:
         self._phase = None
         self._closed = [phase, *self._closed][:_KEPT]
         self._record(phase)
@@ -484,9 +374,9 @@ class Conversation:
         if 2 * phase.late > len(phase.meant) and not self._heard:
             self._jump_ahead()
 
-    def _record(self, phase: _Phase) -> None:
+    def _record(self, phase: Phase) -> None:
         written = self.news.closed if self._epochs else self.news.questions
-        written.append(_question(phase))
+        written.append(phase.question())
 
     def _decided(self) -> None:
         made = self._coordinator.decision
@@ -525,35 +415,7 @@ class Conversation:
             self._task, len(self._present), self.t + 1, updates=self._task.estimates or 0
         )
 
-    def _queries(self, now: float) -> Iterator[Query]:
-        phase = self._phase
-        if phase is None:
-            return
-        again = self._task.tick * _AGAIN
-        ports: dict[Link, Peer] = {}
-        fleets: dict[Link, list[Peer]] = {}
-        for peer in phase.waiting.values():
-            link = peer.link
-            if link.task is not None:
-                fleets.setdefault(Link(link.name, link.task), []).append(peer)
-            elif phase.due(link, now, again, self._most):
-                ports[link] = peer
-        for link, peer in ports.items():
-            yield Query(link, phase.message(peer))
-        for fleet, silent in fleets.items():
-            first = fleet not in phase.asked and not phase.apart
-            if not phase.apart and not phase.due(fleet, now, again, self._most):
-                continue
-            # One message for all, until more of them have spoken than are still silent.
-            if first or (not phase.apart and _most_of(silent, phase)):
-                for message in phase.messages:
-                    yield Query(fleet, message)
-                continue
-            for peer in silent:
-                if phase.due(peer.link, now, again, self._most):
-                    yield Query(peer.link, phase.message(peer))
-
-    def _find(self, t: int, phase: int) -> _Phase | None:
+    def _find(self, t: int, phase: int) -> Phase | None:
         """The phase that is open, or was a short while ago."""
         for found in (self._phase, *self._closed):
             if found is not None and found.ask[:2] == (t, phase):
@@ -572,20 +434,3 @@ class Conversation:
 def _matrix(report: bytes) -> npt.NDArray[np.uint8]:
     """One report as tally() takes it."""
     return np.frombuffer(report, np.uint8).reshape(1, -1)
-
-
-def _most_of(silent: list[Peer], phase: _Phase) -> bool:
-    """Whether more of those on MQTT are silent than have spoken."""
-    return 2 * len(silent) > sum(peer.link.task is not None for peer in phase.meant.values())
-
-
-def _question(phase: _Phase) -> Question:
-    t, number, entry, _ = phase.ask
-    return Question(t, number, entry, len(phase.meant), len(phase.answers))
-
-
-def _query(task: bytes, ask: Ask, start: int, size: int) -> bytes:
-    fields = (task, ask.t, ask.phase, ask.entry, start, size)
-    message = bytearray(put_query(None, 0, *fields))
-    put_query(message, 0, *fields)
-    return bytes(message)

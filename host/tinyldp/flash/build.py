@@ -24,18 +24,21 @@ from tinyldp.flash.names import stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_device.ledger import RING_AT
+from tinyldp_device.lifetime import state_bytes
 from tinyldp_device.mechanism import small_pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT, REPORT_AT
-from tinyldp_protocol.task import JITTERSORT, OLH, OUE, STASWITCH, Task
+from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, OUE, STASWITCH, Task
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 ROUNDS = Path(__file__).with_name("microbit_rounds.py")
+EPOCHS = Path(__file__).with_name("microbit_epochs.py")
 CLASSES = frozenset(
     {"Crc32", "Entropy", "HardwareRng", "Outbox", "Quantizer"}
     | {"RanSwitch", "StaSwitch", "JitterSort", "Grr", "Oue", "Olh"}
     | {"SmallSerial", "SmallSignals", "SmallPost", "SmallAgent", "State", "Identity"}
-    | {"QuerySerial", "SmallRoundAgent", "RoundIdentity", "Ledger"}
+    | {"QuerySerial", "SmallRoundAgent", "RoundIdentity", "LifeIdentity", "Ledger"}
+    | {"OracleRounds", "Epochs", "Lifetime", "Thresh"}
 )
 # Found on the board, with a margin, for each mechanism: what is larger may find no room to be
 # set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
@@ -45,11 +48,12 @@ LONGEST_LINE = 850
 LARGEST_BUFFER = 560
 # Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
-# The same with a ledger, whose code leaves less.
-LEDGER_DATA = 1100
-LEDGER_BOTH = 1300
+# The same of a device that is asked, whose code leaves less.
+ASKED_DATA = 1100
+ASKED_BOTH = 1300
 # Its calls would be too deep for the stack else.
-LEDGER_NODES = 335
+ASKED_NODES = 335
+EPOCHS_NODES = 410
 # Without line numbers (opt_level). A carriage return is a new line, too.
 MAIN = b"""import gc
 import micropython
@@ -111,6 +115,11 @@ def build_microbit(
     """
     if not task.id:
         raise UserError("The Task has no id: read it from a Task file.")
+    if task.mechanism == HEAVYTHRESH:
+        raise UserError(
+            "HeavyThresh does not fit on a micro:bit: its tables and its hash take more memory "
+            "than is left there; Thresh fits."
+        )
     if program is None:
         program = program_of(task)
     own = {
@@ -121,7 +130,10 @@ def build_microbit(
     if task.method is not None and allowance is None:
         allowance = allowance_of(task)
     modules = modules_of(task, program, allowance)
-    nodes = LARGEST if allowance is None else LEDGER_NODES
+    asked = task.method is not None or task.epochs is not None
+    nodes = LARGEST
+    if asked:
+        nodes = ASKED_NODES if task.epochs is None else EPOCHS_NODES
     statements = dissolved(modules, CLASSES | own, _OF_MAIN, nodes)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1] if statements else None
@@ -136,14 +148,12 @@ def build_microbit(
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         lines.append(_line(rename.visit(node)))
-    if allowance is not None:
+    if asked:
         lines.insert(0, _roomy(lines))
     longest = max(map(len, lines))
-    buffers = task_buffers(task) if allowance is None else ledger_buffers(task, allowance)
+    buffers = asked_buffers(task, allowance) if asked else task_buffers(task)
     data = heap_of(buffers)
-    largest, both = (
-        (LARGEST_DATA, LARGEST_BOTH) if allowance is None else (LEDGER_DATA, LEDGER_BOTH)
-    )
+    largest, both = (ASKED_DATA, ASKED_BOTH) if asked else (LARGEST_DATA, LARGEST_BOTH)
     for what, size, most in (
         ("the data of its Task", data, largest),
         ("its longest line of code", longest, LONGEST_LINE),
@@ -161,7 +171,12 @@ def build_microbit(
 
 def program_of(task: Task) -> str:
     """What runs there for this Task, before anything is written into it."""
-    return (PROGRAM if task.method is None else ROUNDS).read_text()
+    path = PROGRAM
+    if task.method is not None:
+        path = ROUNDS
+    elif task.epochs is not None:
+        path = EPOCHS
+    return path.read_text()
 
 
 def modules_of(task: Task, program: str, allowance: Allowance | None = None) -> dict[str, Module]:
@@ -189,12 +204,19 @@ def heap_of(sizes: list[int]) -> int:
     return sum(16 + (size + 15) // 16 * 16 for size in sizes)
 
 
-def ledger_buffers(task: Task, allowance: Allowance) -> list[int]:
-    """As task_buffers, of a Task with a method; an answer and what is stored come and go."""
+def asked_buffers(task: Task, allowance: Allowance | None = None) -> list[int]:
+    """As task_buffers, of a device that is asked; an answer and what is stored come and go.
+
+    allowance: with a Task that has a method by default what that spends.
+    """
     frame = HEAD + REPORT_AT + 2 + task.payload + TAIL
-    ledger = RING_AT + 4 * allowance.horizon + 2 * task.payload
-    sizes = [ledger, ledger + 8, ledger + 8, frame, frame]
-    sizes += [4 * len(task.thresholds), 4 * len(task.spends or ()), 4 * len(task.bins or ())]
+    if task.method is None:
+        stored = state_bytes(task)
+    else:
+        stored = RING_AT + 4 * (allowance or allowance_of(task)).horizon + 2 * task.payload
+    sizes = [stored, stored + 8, stored + 8, frame, frame]
+    for numbers in (task.thresholds, task.spends or task.levels, task.bins):
+        sizes.append(4 * len(numbers or ()))
     return [*sizes, 3 * small_pool_words(task), task.width]
 
 

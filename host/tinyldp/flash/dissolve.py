@@ -458,7 +458,8 @@ def _fix_parameters(
             continue
         changed = stored(function)
         arguments = function.args
-        if known is _instance and any(len(call.args) < len(arguments.args) for call in mine):
+        if known is _instance and arguments.defaults:
+            # A call may leave them out that is not known to be one.
             continue
         for call in mine:
             # What a call leaves out is written out.
@@ -510,6 +511,11 @@ def _in_order(
     if needs:
         # But not the user's sample.py, whose size is not known here.
         needs[early] |= {n for n in needs[-1] if not isinstance(functions.get(n), ast.ImportFrom)}
+    # Where a condition is false there is nothing to delete.
+    unsure = {name for node in statements if isinstance(node, ast.If) for name in stored(node)}
+    for node in statements:
+        if not isinstance(node, ast.If):
+            unsure -= stored(node)
     result: list[ast.stmt] = []
     there: set[str] = set()
     for i, node in enumerate(statements):
@@ -521,7 +527,7 @@ def _in_order(
         result.append(node)
         there |= stored(node)
         later = set().union(*needs[i + 1 :]) if i + 1 < len(statements) else needs[i]
-        gone = sorted(name for name in there if name not in later | kept)
+        gone = sorted(name for name in there if name not in later | kept | unsure)
         if gone:
             there -= set(gone)
             result.append(ast.Delete([ast.Name(name, ast.Del()) for name in gone]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from tinyldp.flash.build import SAMPLE, Build, build_microbit
-from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS
+from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.identities import Allowance, allowance_of
 from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.lane import Lane, Process
 from tinyldp_device import ledger
 from tinyldp_device.identity import provision
+from tinyldp_device.lifetime import provision as provision_lifetime
 from tinyldp_protocol.task import Task
 
 
@@ -25,22 +26,31 @@ class _Files(dict[str, bytes]):
 
 
 def new_state(
-    pseudonym: bytes, task: Task | None = None, allowance: Allowance | None = None
+    pseudonym: bytes,
+    task: Task | None = None,
+    allowance: Allowance | None = None,
+    lifetime: int | None = None,
 ) -> dict[str, bytes]:
     """The files of a state that says: this device is called so, and has never booted.
 
     With a Task that has a method also those of its ledger, from which nothing was spent;
-    allowance: of that, by default what the Task spends.
+    allowance: of that, by default what the Task spends. With one that has epochs those of
+    its counters for life; lifetime: what they may come to, by default what the Task costs.
     """
     files = _Files()
     state = stored_state(files, SLOTS)
-    if task is None or task.method is None:
-        provision(state, pseudonym)
-        return files
-    made = allowance or allowance_of(task)
     word = int.from_bytes(os.urandom(3), "little")
-    ledger.provision(stored_state(files, LEDGER_SLOTS), made.horizon, word=word)
-    provision(state, pseudonym, made.cap, made.horizon)
+    if task is not None and task.method is not None:
+        made = allowance or allowance_of(task)
+        ledger.provision(stored_state(files, LEDGER_SLOTS), made.horizon, word=word)
+        provision(state, pseudonym, made.cap, made.horizon)
+    elif task is not None and task.epochs is not None:
+        lifetime = lifetime or task.epsilon
+        assert lifetime is not None
+        provision_lifetime(stored_state(files, LIFETIME_SLOTS), lifetime, word)
+        provision(state, pseudonym, lifetime=lifetime)
+    else:
+        provision(state, pseudonym)
     return files
 
 

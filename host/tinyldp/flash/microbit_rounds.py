@@ -10,6 +10,7 @@ from tinyldp_device.entropy import Entropy
 from tinyldp_device.identity import RoundIdentity
 from tinyldp_device.ledger import Ledger
 from tinyldp_device.mechanism import small_pool_words
+from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.smallrounds import SmallRoundAgent, run
 from tinyldp_device.state import State, StateError
 from tinyldp_protocol.messages import COUNTER_END
@@ -21,7 +22,8 @@ if identity.cap != task.cap or identity.horizon != task.horizon:
     raise StateError("another allowance")
 state = State(FileSlot("ledger0"), FileSlot("ledger1"))
 ledger = Ledger(state, task, task.cap, task.horizon, entropy.word(), 1)
-agent = SmallRoundAgent(task, entropy, open_serial(), identity.pseudonym, ledger)
+rounds = OracleRounds(task, entropy, ledger)
+agent = SmallRoundAgent(task, entropy, open_serial(), identity.pseudonym, rounds)
 if identity.ended:
     agent.health = COUNTER_END
 run(agent, task.tick, sample, time)

@@ -192,6 +192,15 @@ _MEANINGS = {
     "lost": "it was spent before a reset, and no answer is stored",
 }
 
+_EPOCH_MEANINGS = {
+    "late": "asked about an epoch before the last one that it was asked about",
+    "early": "had completed no epoch of its own since the last one; it is asked again",
+    "foreign": "asked under another Task",
+    "unknown entry": "asked for what the Task does not have",
+    "budget": "its counters for life were lost or damaged: it says nothing any more",
+    "lost": "it was counted before a reset, and no answer is stored",
+}
+
 _VALUE = [Column("value", "Value", "value", True)]
 _STANDS_FOR = [Column("name", "Stands for", "stands for")]
 _FREQUENCIES = [
@@ -324,7 +333,7 @@ def epoch_legend(table: Row) -> str:
             " each interval alone holds the mean of its epoch with 95 %, as far as devices have"
             " votes left; it is wide where few votes may not show that the mean has moved."
         )
-    said += " Votes left: the devices' randomized answers, with a 95 % interval."
+    said += " Votes left: from the devices' randomized answers, raw, with a 95 % interval."
     return said + _some(table)
 
 
@@ -407,8 +416,9 @@ def decision_legend(table: Row) -> str:
 
 def refusal_rows(table: Row) -> list[Row]:
     """One for each reason that was given."""
+    meanings = _EPOCH_MEANINGS if "heavy" in table else _MEANINGS
     return [
-        {"name": name, "count": n, "meaning": _MEANINGS.get(name, "")}
+        {"name": name, "count": n, "meaning": meanings.get(name, "")}
         for name, n in table["refusals"].items()
     ]
 

@@ -62,6 +62,7 @@ def _table(store: Store, task_id: str, task: Task) -> dict[str, Any]:
         "rounds": task.rounds,
         "votes": task.votes,
         "estimates": task.estimates,
+        "polls": task.polls or 0,
         "dictionary": task.symbols,
         "steps_in_all": len(rows),
         "outcomes": totals([(row.outcome, 1) for row in rows]),
@@ -178,9 +179,11 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
     said += f" {table['answer_bytes']} bytes, a query {table['query_bytes']}."
     said += (
         f" A device says something of its data in no more than {table['votes']:,} votes and"
-        f" {table['estimates']:,} estimates, in all its life under this Task, for which it pays"
-        f" ε {math.ceil(table['epsilon'] * 10_000) / 10_000:g}."
+        f" {table['estimates']:,} estimates, in all its life under this Task,"
     )
+    if table["polls"]:
+        said += f" and in {table['polls']:,} polls whether it has votes left,"
+    said += f" for which it pays ε {math.ceil(table['epsilon'] * 10_000) / 10_000:g}."
     if table["exhausted"]:
         said += (
             f" In {table['exhausted']:,} epochs an update was voted for, but estimates are"
