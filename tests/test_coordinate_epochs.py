@@ -132,6 +132,20 @@ def test_nobody_is_no_reason_for_an_update() -> None:
     assert epoch(coordinator, ALL).outcome == EXHAUSTED
 
 
+def test_an_update_without_answers_leaves_the_mean_unknown() -> None:
+    """Devices may compare with its epoch, so that no votes say nothing of the estimate's."""
+    coordinator = EpochCoordinator(epoch_task(estimates=3), N)
+    epoch(coordinator, NONE, 400)
+    assert epoch(coordinator, NONE).drift < 1
+    for decision in (epoch(coordinator, ALL, 0, 0), epoch(coordinator, NONE)):
+        assert (decision.estimate_t, decision.low, decision.high) == (1, 0, 1)
+        assert decision.drift == 1
+        assert decision.estimate_high is not None
+        assert decision.estimate_high < 1
+    assert epoch(coordinator, ALL, 400).published
+    assert epoch(coordinator, NONE).drift < 1
+
+
 def test_one_answer_works() -> None:
     coordinator = EpochCoordinator(epoch_task(), 1)
     decision = epoch(coordinator, 1, 1, 1, 1)

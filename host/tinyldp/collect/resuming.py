@@ -37,9 +37,12 @@ def resume(store: Store, task: Task) -> Past:
     rows = store.epochs(name)
     questions = {(question.t, question.phase): question for question in store.questions(name)}
     start = max(1, store.next_step(name))
-    asked = {t for t, _ in questions}
-    updates = sum(entry for _, phase, entry, _, _ in questions.values() if phase)
+    gaps = len({t for t, _ in questions}) < start - 1
+    updated = [t for t, phase, entry, _, _ in questions.values() if phase and entry]
+    updates = len(updated)
     standing = _standing(store, task, rows)
+    if standing is not None and (gaps or max(updated, default=0) > standing.t):
+        standing = standing._replace(compared=False)
     decided = None
     last = questions.get((start - 1, 1))
     if last is not None and not any(row.t == last.t for row in rows):
@@ -48,7 +51,6 @@ def resume(store: Store, task: Task) -> Past:
         )
         decided = _decided(store, task, coordinator, last)
         standing = coordinator.standing
-    gaps = len(asked) < start - 1
     if gaps:
         # Lest noise is published.
         updates = task.estimates or 0

@@ -22,6 +22,8 @@ What holds between updates: a device that votes no at t, and has votes left, has
 more than the least level whose votes count at t; one that votes yes has moved by anything.
 `drift` bounds with this how far the fleet's mean may be from the estimate's. Devices whose
 votes are used up, or whose sums were lost, say no whatever happened: of these it knows nothing.
+After an update that no answer came of, devices may compare with that epoch, and nothing bounds
+how far the mean is from the estimate that stands, until the next update.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class Standing(NamedTuple):
     """The estimate that stands: published at t, from n answers.
 
     release: (1,) the mean for Thresh, raw; (w,) means of z for HeavyThresh. low, high: 95 %
-    limits of the mean at t, None for HeavyThresh.
+    limits of the mean at t, None for HeavyThresh. compared: whether it is this epoch that
+    devices compare with, and no later one.
     """
 
     t: int
@@ -65,6 +68,7 @@ class Standing(NamedTuple):
     release: npt.NDArray[np.float64]
     low: float | None
     high: float | None
+    compared: bool = True
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,9 @@ class EpochCoordinator:
         published = update and n > 0
         if published:
             self.standing = _standing(self._task, self._t, counts, n)
+        elif update and self.standing is not None:
+            # Devices may have heard of it all the same.
+            self.standing = self.standing._replace(compared=False)
         ones, polled, voters = self._votes
         if published:
             outcome = PUBLISHED
@@ -253,7 +260,7 @@ class EpochCoordinator:
 
     def _drift(self, ones: int, voters: int) -> float:
         """At most this, with 97.5 %: see above. Of a share that is, 1 is all there can be."""
-        if not voters:
+        if not voters or (self.standing is not None and not self.standing.compared):
             return 1.0
         task = self._task
         assert task.levels is not None
