@@ -23,7 +23,6 @@ from tinyldp.coordinate import (
     EpochCoordinator,
     EpochDecision,
     Standing,
-    asks_poll,
     entry_task,
     make_coordinator,
 )
@@ -31,6 +30,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp.estimate.mean import exact_mean, mean
 from tinyldp.simulate import oracles
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.messages import COUNTER_MAX
 from tinyldp_protocol.task import GRR, HEAVYTHRESH, OLH, OUE, SCALE, THRESH, Task
 
@@ -185,10 +185,10 @@ def test_polls_are_spread_over_the_epochs() -> None:
                     epochs=epochs, levels=levels, polls=polls, thresholds=[1, 1, 1], votes=1,
                     estimates=1,
                 )  # fmt: skip
-                asked = [t for t in range(1, epochs + 1) if asks_poll(task, t)]
+                asked = [t for t in range(1, epochs + 1) if polled(task, t)]
                 assert len(asked) == polls
                 assert {b - a for a, b in itertools.pairwise(asked)} <= {epochs // polls}
-    assert not any(asks_poll(epoch_task(), t) for t in range(1, 17))
+    assert not any(polled(epoch_task(), t) for t in range(1, 17))
 
 
 def test_a_poll_tells_the_share_that_has_votes() -> None:

@@ -24,7 +24,6 @@ from tinyldp.coordinate.epochs import (
     EpochCoordinator,
     EpochDecision,
     Standing,
-    asks_poll,
 )
 from tinyldp.coordinate.groups import Circle, meant
 from tinyldp.coordinate.make import make_coordinator, of_epochs
@@ -47,7 +46,6 @@ __all__ = [
     "EpochCoordinator",
     "EpochDecision",
     "Standing",
-    "asks_poll",
     "entry_task",
     "make_coordinator",
     "meant",

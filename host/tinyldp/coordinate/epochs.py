@@ -40,6 +40,7 @@ from tinyldp.coordinate.coordinator import PUBLISHED, UNANSWERED, Ask
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import means_of
 from tinyldp.estimate.mean import Mean, mean
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, THRESH, Task
 
 # What became of an epoch, besides PUBLISHED and UNANSWERED (nobody voted, or nobody answered
@@ -184,8 +185,8 @@ class EpochCoordinator:
         self._estimated(asked.entry == 1, found.astype(np.int64), n)
         return None
 
-    def _voted(self, ones: int, polled: int, n: int) -> Ask:
-        self._votes = (ones, polled, n)
+    def _voted(self, ones: int, live: int, n: int) -> Ask:
+        self._votes = (ones, live, n)
         wanted = n > 0 and (self.standing is None or self._passed(ones, n))
         update = wanted and self.updates < (self._task.estimates or 0)
         self._wanted = wanted
@@ -205,19 +206,19 @@ class EpochCoordinator:
         elif update and self.standing is not None:
             # Devices may have heard of it all the same.
             self.standing = self.standing._replace(compared=False)
-        ones, polled, voters = self._votes
+        ones, live, voters = self._votes
         if published:
             outcome = PUBLISHED
         elif update or not voters:
             outcome = UNANSWERED
         else:
             outcome = EXHAUSTED if self._wanted else HELD
-        self.decision = self._decision(ones, polled, voters, update, published, n, outcome)
+        self.decision = self._decision(ones, live, voters, update, published, n, outcome)
 
     def _decision(
         self,
         ones: int,
-        polled: int,
+        live: int,
         voters: int,
         update: bool,
         published: bool,
@@ -228,8 +229,8 @@ class EpochCoordinator:
         needed = poll = low = high = None
         if voters:
             needed = task.thresholds[0] / SCALE + math.sqrt(float(self._log) / (2 * voters))
-            if asks_poll(task, self._t):
-                poll = mean(task.thresholds[2], polled, voters)
+            if polled(task, self._t):
+                poll = mean(task.thresholds[2], live, voters)
         drift = 0.0 if published else self._drift(ones, voters)
         if standing is not None and standing.low is not None and standing.high is not None:
             low, high = standing.low, standing.high
@@ -280,7 +281,7 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
         raise UserError(f"Reports of this Task must be bytes, {task.width} each.")
     heavy = task.mechanism == HEAVYTHRESH
     where = array[:, 1] + array[:, 2].astype(np.int64) * 256 if heavy else None
-    most = 3 if phase == VOTE and asks_poll(task, t) else 1
+    most = 3 if phase == VOTE and polled(task, t) else 1
     if len(array) and array[:, 0].max() > most:
         raise UserError("A report sets a bit that stands for nothing.")
     if where is not None and len(array):
@@ -296,14 +297,6 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
     total = np.zeros(_size(task), dtype=np.int64)
     np.add.at(total, where, signs)
     return total
-
-
-def asks_poll(task: Task, t: int) -> bool:
-    """Whether devices are asked in epoch t if they have votes left: `polls` times, evenly."""
-    if task.polls is None or task.epochs is None:
-        return False
-    apart = task.epochs // task.polls
-    return t % apart == 0 and t // apart <= task.polls
 
 
 def _size(task: Task) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.coordinate.epochs import asks_poll
 from tinyldp.simulate.words import Words, below
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.task import SCALE, Task
 
 Array = npt.NDArray[Any]
@@ -50,7 +50,7 @@ class Devices:
         yes &= (self.votes < (task.votes or 0)) & self._known
         self.votes += yes
         bits = self._respond(yes, task.thresholds[0])
-        if asks_poll(task, t):
+        if polled(task, t):
             bits |= self._respond(self.votes < (task.votes or 0), task.thresholds[2]) << 1
         reports = np.zeros((len(moved), task.width), dtype=np.uint8)
         reports[:, 0] = bits
