@@ -54,8 +54,6 @@ def epoch(
 def needed_ones(task: Task, n: int) -> int:
     """The least number of votes that is enough, with 60 digits."""
     getcontext().prec = 60
-    assert task.epochs is not None
-    assert task.failure is not None
     failure = Decimal(task.failure) / 2**30
     above = ((10 * task.epochs / failure).ln() / (2 * n)).sqrt()
     return math.floor(n * (Decimal(task.thresholds[0]) / SCALE + above)) + 1
@@ -313,7 +311,6 @@ def test_the_coordinator_that_a_task_wants() -> None:
 
 def test_drift_is_bounded_by_the_least_level_that_counts() -> None:
     task = epoch_task()
-    assert task.levels is not None
     standing = Standing(1, N, np.array([0.5]), 0.4, 0.6)
     yes = mean(task.thresholds[0], 360, N).high
     for t, level in [(3, 2500), (2, 2000), (4, 1500), (8, 1000), (16, 500)]:

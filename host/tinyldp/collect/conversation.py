@@ -46,7 +46,7 @@ import numpy.typing as npt
 from tinyldp.collect.pace import MOST_TICKS, Pace
 from tinyldp.collect.phases import News, Peer, Phase, Query, query
 from tinyldp.collect.records import DecisionRow, Link, epoch_row
-from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator, of_epochs
+from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator
 from tinyldp.errors import UserError
 from tinyldp_protocol.hashing import GROUPS, group
 from tinyldp_protocol.messages import EARLY, LATE
@@ -84,7 +84,7 @@ def resting(task: Task, since: int | None) -> int:
     that was open then may have lasted for MOST_TICKS. LBU need not rest: w of its steps
     never spend more than epsilon, whoever asks them; nor need epochs: each is asked for once.
     """
-    if since is None or task.method == LBU or of_epochs(task):
+    if since is None or task.method == LBU or task.epochs is not None:
         return 0
     assert task.w is not None
     whole = (task.w + MOST_TICKS) * task.tick
@@ -113,7 +113,7 @@ class Conversation:
         standing: Standing | None = None,
     ) -> None:
         self._task = task
-        self._epochs = of_epochs(task)
+        self._epochs = task.epochs is not None
         coordinator = make_coordinator(task, 0, start, updates=updates, standing=standing)
         self._coordinator = coordinator
         self._last = coordinator.last
@@ -412,7 +412,7 @@ class Conversation:
         self.t = min(self.t + self._jump, self._last)
         self._jump *= 2
         self._coordinator = make_coordinator(
-            self._task, len(self._present), self.t + 1, updates=self._task.estimates or 0
+            self._task, len(self._present), self.t + 1, updates=self._task.estimates
         )
 
     def _find(self, t: int, phase: int) -> Phase | None:

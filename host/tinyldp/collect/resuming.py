@@ -53,7 +53,7 @@ def resume(store: Store, task: Task) -> Past:
         standing = coordinator.standing
     if gaps:
         # Lest noise is published.
-        updates = task.estimates or 0
+        updates = task.estimates
     return Past(start, updates, standing, gaps, decided)
 
 

@@ -26,7 +26,7 @@ from tinyldp.coordinate.epochs import (
     Standing,
 )
 from tinyldp.coordinate.groups import Circle, meant
-from tinyldp.coordinate.make import make_coordinator, of_epochs
+from tinyldp.coordinate.make import make_coordinator
 
 __all__ = [
     "EPOCH_OUTCOMES",
@@ -49,5 +49,4 @@ __all__ = [
     "entry_task",
     "make_coordinator",
     "meant",
-    "of_epochs",
 ]

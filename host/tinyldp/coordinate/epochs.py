@@ -127,10 +127,8 @@ class EpochCoordinator:
         updates: int = 0,
         standing: Standing | None = None,
     ) -> None:
-        if task.mechanism not in (THRESH, HEAVYTHRESH):
+        if task.epochs is None:
             raise UserError("Epochs are coordinated for Thresh and HeavyThresh only.")
-        assert task.epochs is not None
-        assert task.failure is not None
         self._task = task
         self._log = _UP * Fraction(math.log(10 * task.epochs * _FAILURE_UNIT / task.failure))
         self.users = users
@@ -188,7 +186,7 @@ class EpochCoordinator:
     def _voted(self, ones: int, live: int, n: int) -> Ask:
         self._votes = (ones, live, n)
         wanted = n > 0 and (self.standing is None or self._passed(ones, n))
-        update = wanted and self.updates < (self._task.estimates or 0)
+        update = wanted and self.updates < self._task.estimates
         self._wanted = wanted
         # Counted before it is asked, as on the devices: those that answered may be lost.
         self.updates += update
@@ -264,8 +262,6 @@ class EpochCoordinator:
         if not voters or (self.standing is not None and not self.standing.compared):
             return 1.0
         task = self._task
-        assert task.levels is not None
-        assert task.rounds is not None
         # The power of two that divides t; above it, levels count.
         twos = (self._t & -self._t).bit_length() - 1
         level = task.levels[max(0, len(task.levels) - 1 - twos)]
@@ -284,10 +280,9 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
     most = 3 if phase == VOTE and polled(task, t) else 1
     if len(array) and array[:, 0].max() > most:
         raise UserError("A report sets a bit that stands for nothing.")
-    if where is not None and len(array):
-        assert task.coordinates is not None
-        if where.max() >= (task.coordinates if phase == ESTIMATE else 1):
-            raise UserError("A report names a coordinate that there is not.")
+    places = task.coordinates if phase == ESTIMATE else 1
+    if where is not None and len(array) and where.max() >= places:
+        raise UserError("A report names a coordinate that there is not.")
     bits = array[:, 0]
     if phase == VOTE:
         return np.array([(bits & 1).sum(dtype=np.int64), (bits >> 1).sum(dtype=np.int64)])
@@ -300,7 +295,7 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
 
 
 def _size(task: Task) -> int:
-    return 1 if task.mechanism == THRESH else task.coordinates or 0
+    return 1 if task.mechanism == THRESH else task.coordinates
 
 
 def _standing(task: Task, t: int, counts: npt.NDArray[np.int64], n: int) -> Standing:
