@@ -127,7 +127,7 @@ class Conversation:
         self._present: list[Peer] = []
         self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
         self._first = True
-        self._next: float | None = None
+        self.begins: float | None = None
         self._due = 0.0
         self._phase: Phase | None = None
         self._closed: list[Phase] = []
@@ -148,10 +148,6 @@ class Conversation:
         """How many devices were present at the last step."""
         return len(self._present)
 
-    @property
-    def begins(self) -> float | None:
-        return self._next
-
     def join(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
         """A device said hello, the first time or again; it is meant from the next phase on,
         in epochs from the one that is open.
@@ -166,7 +162,7 @@ class Conversation:
         if self._first:
             self._first = False
             whole = self._length if self._epochs else 0
-            self._next = max(self._ready, now + self._task.beacon * self._task.tick + whole)
+            self.begins = max(self._ready, now + self._task.beacon * self._task.tick + whole)
         peer = Peer(device, group(self._task.id, pseudonym), link, now)
         self._peers[device] = peer
         phase = self._phase
@@ -207,7 +203,7 @@ class Conversation:
     def wait(self, now: float) -> float:
         """ms until poll() has something to do, if nothing comes before."""
         if self._phase is None:
-            return math.inf if self._next is None else max(0.0, self._next - now)
+            return math.inf if self.begins is None else max(0.0, self.begins - now)
         until = self._phase.ends
         if self._phase.waiting:
             until = min(until, now + self._task.tick * _AGAIN / 4)
@@ -283,7 +279,7 @@ class Conversation:
         But for an epoch whose votes are in: what has come of its estimates decides it.
         """
         phase = self._phase
-        self._phase = self._next = None
+        self._phase = self.begins = None
         if phase is not None:
             self._record(phase)
             if self._epochs and phase.ask.phase:
@@ -303,21 +299,21 @@ class Conversation:
                 return False
             self._close(phase, now)
             return True
-        if self._next is None or now < self._next:
+        if self.begins is None or now < self.begins:
             return False
         self._begin(now)
         return True
 
     def _begin(self, now: float) -> None:
-        assert self._next is not None
+        assert self.begins is not None
         t = self._start if self.t is None else self.t + 1
         if t > self._last:
-            self._next = None
+            self.begins = None
             self.over = True
             return
         # A host that was held up asks on from now: steps that nobody took are not made up for.
-        self._due = self._next if now - self._next < self._length else now
-        self._next = self._due + self._length
+        self._due = self.begins if now - self.begins < self._length else now
+        self.begins = self._due + self._length
         # Who is away joins again with the next thing that it says.
         present = [peer for peer in self._peers.values() if now - peer.heard <= self._away]
         self._peers = {peer.id: peer for peer in present}
@@ -326,7 +322,7 @@ class Conversation:
             self._circle.update([peer.position for peer in present])
             self._coordinator.users = len(present)
         if not present:
-            self._next = self._due + self._task.tick
+            self.begins = self._due + self._task.tick
             return
         answered = bool(self._closed and self._closed[0].answers)
         self._pace.step(len(present), answered)
