@@ -105,7 +105,7 @@ class Device:
                 if self.task.mechanism == THRESH:
                     values = np.array([steps.sum()])
                 else:
-                    values = table(items, steps, self.task.items or 0)[None]
+                    values = table(items, steps, self.task.items)[None]
             if phase:
                 if (t, 0) not in reports:
                     fleet.bind(values)

@@ -350,6 +350,10 @@ def test_estimates_that_are_used_up(fleet):
     assert EXHAUSTED in outcomes
     assert outcomes.index(EXHAUSTED) >= last
     assert set(outcomes) == {PUBLISHED, HELD, EXHAUSTED}
+    # Who has no votes left says no: from then on nothing bounds the mean, also after a restart.
+    first = outcomes.index(EXHAUSTED)
+    assert {(row.low, row.high) for row in rows[first:]} == {(0.0, 1.0)}
+    assert not resume(line.store, task).standing.bounded
 
 
 def test_a_closed_device_refuses_by_name(fleet):
@@ -420,6 +424,23 @@ def test_unknown_is_counted_and_not_asked_again(fleet):
     assert all(row.votes_n == 1 for row in rows)
     peers = {peer.pseudonym: peer for peer in line.store.peers(task.id.hex())}
     assert 3 <= peers[devices[0].pseudonym.hex()].refusals[UNKNOWN] <= 8
+
+
+def test_an_update_that_nobody_answered_is_known_after_a_restart(fleet):
+    task = small_task()
+    devices = spread_devices(task, 6, means=changed_at(4))
+    line = fleet(task, devices)
+    while len(updates := [q for q in line.questions() if q.phase and q.entry]) < 2:
+        line.play()
+    assert not updates[1].answered
+    # The first host is gone before an answer has come.
+    line.restart()
+    assert not line.past.standing.bounded
+    rows = line.until(updates[1].t + 1)
+    standing = [row for row in rows if row.t >= updates[1].t]
+    assert {(row.published, row.drift, row.low, row.high) for row in standing} == {
+        (False, 1.0, 0.0, 1.0)
+    }
 
 
 def test_an_epoch_in_which_nobody_answers(fleet):

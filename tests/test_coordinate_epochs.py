@@ -23,7 +23,6 @@ from tinyldp.coordinate import (
     EpochCoordinator,
     EpochDecision,
     Standing,
-    asks_poll,
     entry_task,
     make_coordinator,
 )
@@ -31,6 +30,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp.estimate.mean import exact_mean, mean
 from tinyldp.simulate import oracles
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.messages import COUNTER_MAX
 from tinyldp_protocol.task import GRR, HEAVYTHRESH, OLH, OUE, SCALE, THRESH, Task
 
@@ -54,8 +54,6 @@ def epoch(
 def needed_ones(task: Task, n: int) -> int:
     """The least number of votes that is enough, with 60 digits."""
     getcontext().prec = 60
-    assert task.epochs is not None
-    assert task.failure is not None
     failure = Decimal(task.failure) / 2**30
     above = ((10 * task.epochs / failure).ln() / (2 * n)).sqrt()
     return math.floor(n * (Decimal(task.thresholds[0]) / SCALE + above)) + 1
@@ -114,7 +112,10 @@ def test_after_the_last_estimate_it_holds_and_says_exhausted() -> None:
         decision = epoch(coordinator, ALL, 100)
         assert (decision.outcome, decision.update) == (EXHAUSTED, False)
         assert decision.release[0] == second.release[0]
-    assert epoch(coordinator, NONE).outcome == HELD
+        assert (decision.low, decision.high) == (0, 1)
+    # Those that voted may have no votes left.
+    held = epoch(coordinator, NONE)
+    assert (held.outcome, held.low, held.high) == (HELD, 0, 1)
 
 
 def test_nobody_is_no_reason_for_an_update() -> None:
@@ -130,6 +131,20 @@ def test_nobody_is_no_reason_for_an_update() -> None:
     lost = epoch(coordinator, ALL, 0, 0)
     assert (lost.update, lost.outcome, lost.estimate_t) == (True, UNANSWERED, 2)
     assert epoch(coordinator, ALL).outcome == EXHAUSTED
+
+
+def test_an_update_without_answers_leaves_the_mean_unknown() -> None:
+    """Devices may compare with its epoch, so that no votes say nothing of the estimate's."""
+    coordinator = EpochCoordinator(epoch_task(estimates=3), N)
+    epoch(coordinator, NONE, 400)
+    assert epoch(coordinator, NONE).drift < 1
+    for decision in (epoch(coordinator, ALL, 0, 0), epoch(coordinator, NONE)):
+        assert (decision.estimate_t, decision.low, decision.high) == (1, 0, 1)
+        assert decision.drift == 1
+        assert decision.estimate_high is not None
+        assert decision.estimate_high < 1
+    assert epoch(coordinator, ALL, 400).published
+    assert epoch(coordinator, NONE).drift < 1
 
 
 def test_one_answer_works() -> None:
@@ -171,10 +186,10 @@ def test_polls_are_spread_over_the_epochs() -> None:
                     epochs=epochs, levels=levels, polls=polls, thresholds=[1, 1, 1], votes=1,
                     estimates=1,
                 )  # fmt: skip
-                asked = [t for t in range(1, epochs + 1) if asks_poll(task, t)]
+                asked = [t for t in range(1, epochs + 1) if polled(task, t)]
                 assert len(asked) == polls
                 assert {b - a for a, b in itertools.pairwise(asked)} <= {epochs // polls}
-    assert not any(asks_poll(epoch_task(), t) for t in range(1, 17))
+    assert not any(polled(epoch_task(), t) for t in range(1, 17))
 
 
 def test_a_poll_tells_the_share_that_has_votes() -> None:
@@ -299,7 +314,6 @@ def test_the_coordinator_that_a_task_wants() -> None:
 
 def test_drift_is_bounded_by_the_least_level_that_counts() -> None:
     task = epoch_task()
-    assert task.levels is not None
     standing = Standing(1, N, np.array([0.5]), 0.4, 0.6)
     yes = mean(task.thresholds[0], 360, N).high
     for t, level in [(3, 2500), (2, 2000), (4, 1500), (8, 1000), (16, 500)]:

@@ -115,7 +115,6 @@ def drawn(
     task: Task, shares: np.ndarray, items: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """(w,) counts of n devices that all have these shares of the items, by the Task's law."""
-    assert task.coordinates is not None
     w = task.coordinates
     hashed = shares @ signs(task, items).astype(float)
     each = rng.multinomial(n, np.full(w, 1 / w))
@@ -136,7 +135,6 @@ def test_means_are_those_of_their_loss_alone(factor: float, held: bool) -> None:
     task = heavy_task(n, 4, 2, 2)
     other = heavy_task(n, 4 * factor, 2, 2)
     items, shares = population(rng, task.symbols)
-    assert task.coordinates is not None
     hashed = shares @ signs(task, items) / math.sqrt(task.coordinates)
     other.id = task.id
     found = means_of(task, drawn(other, shares, items, n, rng), n) @ hashed / (hashed @ hashed)

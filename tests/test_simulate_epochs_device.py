@@ -50,7 +50,6 @@ def same(module: ModuleType, mechanism: int, tasks: int, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     for _ in range(tasks):
         task = random_epoch_task(rng, mechanism)
-        assert task.epochs is not None
         few = rng.choice(task.symbols, min(task.symbols, int(rng.integers(1, 20))), replace=False)
         # Each device keeps to an alphabet of its own, so that sums differ between epochs.
         shapes = (DEVICES, task.epochs, task.rounds)
@@ -119,7 +118,6 @@ def test_signs_are_bits_of_the_hashes() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         task = random_epoch_task(rng, HEAVYTHRESH)
-        assert task.coordinates is not None
         items = rng.integers(0, task.symbols, 300)
         found = signs(task, items)
         assert found.shape == (300, task.coordinates)

@@ -64,13 +64,15 @@ class Epochs:
         """Whether a phase tells anything; in entry 1 the epoch becomes the reference."""
         lifetime = self._lifetime
         thresh = self._thresh
+        # All is worked out whether or not it matters, and so in the same time.
+        left = lifetime.left(phase)
         if phase:
             says = entry == 1
         else:
-            # Worked out whether or not it matters, and so in the same time.
             gap = thresh.difference(lifetime.data, lifetime.bound_at, REFERENCE_AT)
-            says = thresh.votes(t, gap) and lifetime.known()
-        says = says and lifetime.left(phase)
+            votes = thresh.votes(t, gap)
+            says = lifetime.known() and votes
+        says = says and left
         if entry:
             lifetime.update()
         return says

@@ -14,8 +14,8 @@ are as far apart as the coordinate that differs most.
 Where the table has no room for one item more, the oldest one's slot is taken, and
 that count is missing from the histogram: such an epoch shows less than there was.
 
-How long a difference takes does not depend on what is in the tables: empty slots
-are hashed too.
+How long a step or a difference takes does not depend on what is in the tables: empty
+slots are looked at, and hashed, too.
 """
 
 from tinyldp_device.thresh import Thresh
@@ -42,12 +42,14 @@ class HeavyThresh(Thresh):
         low = symbol & 255
         middle = symbol >> 8 & 255
         high = symbol >> 16
-        at = 0
-        while at < self._used:
-            if table[at] == low and table[at + 1] == middle and table[at + 2] == high:
-                break
-            at += _SLOT
-        if at == self._used:
+        used = self._used
+        at = used
+        i = 0
+        while i < len(table):
+            if not (table[i] ^ low | table[i + 1] ^ middle | table[i + 2] ^ high) and i < used:
+                at = i
+            i += _SLOT
+        if at == used:
             if at < len(table):
                 self._used += _SLOT
             else:

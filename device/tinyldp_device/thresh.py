@@ -52,9 +52,10 @@ class Thresh:
     def votes(self, t, difference):
         """Whether such a difference is worth a vote in epoch t."""
         levels = self._task.levels
-        below = len(levels)
-        while below and difference <= levels[below - 1]:
-            below -= 1
+        below = 0
+        for level in levels:
+            # All are compared, in the same time whatever the difference is.
+            below += difference > level
         return below > 0 and not t & ((1 << (len(levels) - below)) - 1)
 
     def vote(self, report, yes, poll):
@@ -67,7 +68,7 @@ class Thresh:
         """Draw an estimate of the epoch in data; said: whether it tells anything of it."""
         task = self._task
         v = self._below(task.rounds * (task.symbols - 1))
-        report[0] = self._bit(1, said and v < word_at(data, at))
+        report[0] = self._bit(1, v < word_at(data, at) and said)
 
     def _ends(self):
         self._left -= 1

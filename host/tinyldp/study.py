@@ -394,7 +394,7 @@ def load_task(path: str | Path) -> Task:
 
 def refuse_rounds(task: Task, what: str) -> None:
     """Raise UserError for a Task of rounds or epochs; `what` begins a sentence: who refuses."""
-    if task.method is not None or task.mechanism in EPOCHS:
+    if task.method is not None or task.epochs is not None:
         title = TITLES[task.mechanism] if task.method is None else METHOD_TITLES[task.method]
         raise UserError(
             f"{what} takes Tasks whose devices release at every step, "

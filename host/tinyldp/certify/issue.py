@@ -10,7 +10,7 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim, epochs_claim, ranswitch_claim, rounds_claim
 from tinyldp.errors import UserError
-from tinyldp.study import DELTA_UNIT, EPOCHS, EPSILON_UNIT, MECHANISMS, METHODS
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
@@ -34,7 +34,7 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
     """
     if task.method is not None:
         return _certify_rounds(task, point)
-    if task.mechanism in EPOCHS:
+    if task.epochs is not None:
         return _certify_epochs(task, point)
     certified = _certify_stream if task.mechanism <= JITTERSORT else _certify_oracle
     return certified(task, point)

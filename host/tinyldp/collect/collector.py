@@ -200,10 +200,11 @@ class Collector:
 
     def _tell(self, rounds: Conversation) -> None:
         """What befell the rounds, once."""
-        if rounds.behind and not self._behind and self._task.epochs is not None:
+        epochs = self._task.epochs is not None
+        if epochs and rounds.behind and not self._behind:
             self._behind = True
             self._news.append(_UNKNOWN)
-        if rounds.begins is not None and not self._awaited and self._task.epochs is not None:
+        if epochs and rounds.begins is not None and not self._awaited:
             self._awaited = True
             wait = math.ceil(max(0.0, rounds.begins - _clock()) / 1000)
             self._news.append(
@@ -212,13 +213,12 @@ class Collector:
             )
         if rounds.over and not self._over:
             self._over = True
-            said = (
-                f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked any"
-                " more, and devices need another Task."
+            self._news.append(
+                f"All {self._task.epochs:,} epochs are over: devices need another Task."
+                if epochs
+                else f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked"
+                " any more, and devices need another Task."
             )
-            if self._task.epochs is not None:
-                said = f"All {self._task.epochs:,} epochs are over: devices need another Task."
-            self._news.append(said)
 
     def _look_for_silence(self) -> None:
         silent = time.monotonic() - self._last

@@ -46,7 +46,7 @@ import numpy.typing as npt
 from tinyldp.collect.pace import MOST_TICKS, Pace
 from tinyldp.collect.phases import News, Peer, Phase, Query, query
 from tinyldp.collect.records import DecisionRow, Link, epoch_row
-from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator, of_epochs
+from tinyldp.coordinate import Ask, Circle, EpochDecision, Standing, make_coordinator
 from tinyldp.errors import UserError
 from tinyldp_protocol.hashing import GROUPS, group
 from tinyldp_protocol.messages import EARLY, LATE
@@ -84,7 +84,7 @@ def resting(task: Task, since: int | None) -> int:
     that was open then may have lasted for MOST_TICKS. LBU need not rest: w of its steps
     never spend more than epsilon, whoever asks them; nor need epochs: each is asked for once.
     """
-    if since is None or task.method == LBU or of_epochs(task):
+    if since is None or task.method == LBU or task.epochs is not None:
         return 0
     assert task.w is not None
     whole = (task.w + MOST_TICKS) * task.tick
@@ -113,7 +113,7 @@ class Conversation:
         standing: Standing | None = None,
     ) -> None:
         self._task = task
-        self._epochs = of_epochs(task)
+        self._epochs = task.epochs is not None
         coordinator = make_coordinator(task, 0, start, updates=updates, standing=standing)
         self._coordinator = coordinator
         self._last = coordinator.last
@@ -127,7 +127,7 @@ class Conversation:
         self._present: list[Peer] = []
         self._away = max(_AWAY_BEACONS * task.beacon, _AWAY_TICKS) * task.tick
         self._first = True
-        self._next: float | None = None
+        self.begins: float | None = None
         self._due = 0.0
         self._phase: Phase | None = None
         self._closed: list[Phase] = []
@@ -148,10 +148,6 @@ class Conversation:
         """How many devices were present at the last step."""
         return len(self._present)
 
-    @property
-    def begins(self) -> float | None:
-        return self._next
-
     def join(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
         """A device said hello, the first time or again; it is meant from the next phase on,
         in epochs from the one that is open.
@@ -166,7 +162,7 @@ class Conversation:
         if self._first:
             self._first = False
             whole = self._length if self._epochs else 0
-            self._next = max(self._ready, now + self._task.beacon * self._task.tick + whole)
+            self.begins = max(self._ready, now + self._task.beacon * self._task.tick + whole)
         peer = Peer(device, group(self._task.id, pseudonym), link, now)
         self._peers[device] = peer
         phase = self._phase
@@ -207,7 +203,7 @@ class Conversation:
     def wait(self, now: float) -> float:
         """ms until poll() has something to do, if nothing comes before."""
         if self._phase is None:
-            return math.inf if self._next is None else max(0.0, self._next - now)
+            return math.inf if self.begins is None else max(0.0, self.begins - now)
         until = self._phase.ends
         if self._phase.waiting:
             until = min(until, now + self._task.tick * _AGAIN / 4)
@@ -283,7 +279,7 @@ class Conversation:
         But for an epoch whose votes are in: what has come of its estimates decides it.
         """
         phase = self._phase
-        self._phase = self._next = None
+        self._phase = self.begins = None
         if phase is not None:
             self._record(phase)
             if self._epochs and phase.ask.phase:
@@ -303,21 +299,21 @@ class Conversation:
                 return False
             self._close(phase, now)
             return True
-        if self._next is None or now < self._next:
+        if self.begins is None or now < self.begins:
             return False
         self._begin(now)
         return True
 
     def _begin(self, now: float) -> None:
-        assert self._next is not None
+        assert self.begins is not None
         t = self._start if self.t is None else self.t + 1
         if t > self._last:
-            self._next = None
+            self.begins = None
             self.over = True
             return
         # A host that was held up asks on from now: steps that nobody took are not made up for.
-        self._due = self._next if now - self._next < self._length else now
-        self._next = self._due + self._length
+        self._due = self.begins if now - self.begins < self._length else now
+        self.begins = self._due + self._length
         # Who is away joins again with the next thing that it says.
         present = [peer for peer in self._peers.values() if now - peer.heard <= self._away]
         self._peers = {peer.id: peer for peer in present}
@@ -326,7 +322,7 @@ class Conversation:
             self._circle.update([peer.position for peer in present])
             self._coordinator.users = len(present)
         if not present:
-            self._next = self._due + self._task.tick
+            self.begins = self._due + self._task.tick
             return
         answered = bool(self._closed and self._closed[0].answers)
         self._pace.step(len(present), answered)
@@ -412,7 +408,7 @@ class Conversation:
         self.t = min(self.t + self._jump, self._last)
         self._jump *= 2
         self._coordinator = make_coordinator(
-            self._task, len(self._present), self.t + 1, updates=self._task.estimates or 0
+            self._task, len(self._present), self.t + 1, updates=self._task.estimates
         )
 
     def _find(self, t: int, phase: int) -> Phase | None:

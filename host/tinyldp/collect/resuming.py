@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyldp.collect.records import EpochRow, Question, epoch_row
 from tinyldp.collect.store import Store
-from tinyldp.coordinate import EpochCoordinator, Standing
+from tinyldp.coordinate import EXHAUSTED, EpochCoordinator, Standing
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import THRESH, Task
 
@@ -37,9 +37,13 @@ def resume(store: Store, task: Task) -> Past:
     rows = store.epochs(name)
     questions = {(question.t, question.phase): question for question in store.questions(name)}
     start = max(1, store.next_step(name))
-    asked = {t for t, _ in questions}
-    updates = sum(entry for _, phase, entry, _, _ in questions.values() if phase)
+    gaps = len({t for t, _ in questions}) < start - 1
+    updated = [t for t, phase, entry, _, _ in questions.values() if phase and entry]
+    updates = len(updated)
     standing = _standing(store, task, rows)
+    wanted = updated + [row.t for row in rows if row.outcome == EXHAUSTED]
+    if standing is not None and (gaps or max(wanted, default=0) > standing.t):
+        standing = standing._replace(bounded=False)
     decided = None
     last = questions.get((start - 1, 1))
     if last is not None and not any(row.t == last.t for row in rows):
@@ -48,10 +52,9 @@ def resume(store: Store, task: Task) -> Past:
         )
         decided = _decided(store, task, coordinator, last)
         standing = coordinator.standing
-    gaps = len(asked) < start - 1
     if gaps:
         # Lest noise is published.
-        updates = task.estimates or 0
+        updates = task.estimates
     return Past(start, updates, standing, gaps, decided)
 
 

@@ -24,10 +24,9 @@ from tinyldp.coordinate.epochs import (
     EpochCoordinator,
     EpochDecision,
     Standing,
-    asks_poll,
 )
 from tinyldp.coordinate.groups import Circle, meant
-from tinyldp.coordinate.make import make_coordinator, of_epochs
+from tinyldp.coordinate.make import make_coordinator
 
 __all__ = [
     "EPOCH_OUTCOMES",
@@ -47,9 +46,7 @@ __all__ = [
     "EpochCoordinator",
     "EpochDecision",
     "Standing",
-    "asks_poll",
     "entry_task",
     "make_coordinator",
     "meant",
-    "of_epochs",
 ]

@@ -22,6 +22,9 @@ What holds between updates: a device that votes no at t, and has votes left, has
 more than the least level whose votes count at t; one that votes yes has moved by anything.
 `drift` bounds with this how far the fleet's mean may be from the estimate's. Devices whose
 votes are used up, or whose sums were lost, say no whatever happened: of these it knows nothing.
+After an update that no answer came of, devices may compare with that epoch; after one that was
+voted for when estimates were used up, those that voted may have no votes left. Nothing bounds how
+far the mean is from the estimate that stands then, until the next update.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from tinyldp.coordinate.coordinator import PUBLISHED, UNANSWERED, Ask
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import means_of
 from tinyldp.estimate.mean import Mean, mean
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, THRESH, Task
 
 # What became of an epoch, besides PUBLISHED and UNANSWERED (nobody voted, or nobody answered
@@ -57,7 +61,8 @@ class Standing(NamedTuple):
     """The estimate that stands: published at t, from n answers.
 
     release: (1,) the mean for Thresh, raw; (w,) means of z for HeavyThresh. low, high: 95 %
-    limits of the mean at t, None for HeavyThresh.
+    limits of the mean at t, None for HeavyThresh. bounded: whether votes bound how
+    far the mean is from it (see above).
     """
 
     t: int
@@ -65,6 +70,7 @@ class Standing(NamedTuple):
     release: npt.NDArray[np.float64]
     low: float | None
     high: float | None
+    bounded: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,10 +128,8 @@ class EpochCoordinator:
         updates: int = 0,
         standing: Standing | None = None,
     ) -> None:
-        if task.mechanism not in (THRESH, HEAVYTHRESH):
+        if task.epochs is None:
             raise UserError("Epochs are coordinated for Thresh and HeavyThresh only.")
-        assert task.epochs is not None
-        assert task.failure is not None
         self._task = task
         self._log = _UP * Fraction(math.log(10 * task.epochs * _FAILURE_UNIT / task.failure))
         self.users = users
@@ -180,10 +184,10 @@ class EpochCoordinator:
         self._estimated(asked.entry == 1, found.astype(np.int64), n)
         return None
 
-    def _voted(self, ones: int, polled: int, n: int) -> Ask:
-        self._votes = (ones, polled, n)
+    def _voted(self, ones: int, live: int, n: int) -> Ask:
+        self._votes = (ones, live, n)
         wanted = n > 0 and (self.standing is None or self._passed(ones, n))
-        update = wanted and self.updates < (self._task.estimates or 0)
+        update = wanted and self.updates < self._task.estimates
         self._wanted = wanted
         # Counted before it is asked, as on the devices: those that answered may be lost.
         self.updates += update
@@ -198,19 +202,21 @@ class EpochCoordinator:
         published = update and n > 0
         if published:
             self.standing = _standing(self._task, self._t, counts, n)
-        ones, polled, voters = self._votes
+        elif self._wanted and self.standing is not None:
+            self.standing = self.standing._replace(bounded=False)
+        ones, live, voters = self._votes
         if published:
             outcome = PUBLISHED
         elif update or not voters:
             outcome = UNANSWERED
         else:
             outcome = EXHAUSTED if self._wanted else HELD
-        self.decision = self._decision(ones, polled, voters, update, published, n, outcome)
+        self.decision = self._decision(ones, live, voters, update, published, n, outcome)
 
     def _decision(
         self,
         ones: int,
-        polled: int,
+        live: int,
         voters: int,
         update: bool,
         published: bool,
@@ -221,8 +227,8 @@ class EpochCoordinator:
         needed = poll = low = high = None
         if voters:
             needed = task.thresholds[0] / SCALE + math.sqrt(float(self._log) / (2 * voters))
-            if asks_poll(task, self._t):
-                poll = mean(task.thresholds[2], polled, voters)
+            if polled(task, self._t):
+                poll = mean(task.thresholds[2], live, voters)
         drift = 0.0 if published else self._drift(ones, voters)
         if standing is not None and standing.low is not None and standing.high is not None:
             low, high = standing.low, standing.high
@@ -253,11 +259,9 @@ class EpochCoordinator:
 
     def _drift(self, ones: int, voters: int) -> float:
         """At most this, with 97.5 %: see above. Of a share that is, 1 is all there can be."""
-        if not voters:
+        if not voters or (self.standing is not None and not self.standing.bounded):
             return 1.0
         task = self._task
-        assert task.levels is not None
-        assert task.rounds is not None
         # The power of two that divides t; above it, levels count.
         twos = (self._t & -self._t).bit_length() - 1
         level = task.levels[max(0, len(task.levels) - 1 - twos)]
@@ -273,13 +277,12 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
         raise UserError(f"Reports of this Task must be bytes, {task.width} each.")
     heavy = task.mechanism == HEAVYTHRESH
     where = array[:, 1] + array[:, 2].astype(np.int64) * 256 if heavy else None
-    most = 3 if phase == VOTE and asks_poll(task, t) else 1
+    most = 3 if phase == VOTE and polled(task, t) else 1
     if len(array) and array[:, 0].max() > most:
         raise UserError("A report sets a bit that stands for nothing.")
-    if where is not None and len(array):
-        assert task.coordinates is not None
-        if where.max() >= (task.coordinates if phase == ESTIMATE else 1):
-            raise UserError("A report names a coordinate that there is not.")
+    places = task.coordinates if phase == ESTIMATE else 1
+    if where is not None and len(array) and where.max() >= places:
+        raise UserError("A report names a coordinate that there is not.")
     bits = array[:, 0]
     if phase == VOTE:
         return np.array([(bits & 1).sum(dtype=np.int64), (bits >> 1).sum(dtype=np.int64)])
@@ -291,16 +294,8 @@ def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray
     return total
 
 
-def asks_poll(task: Task, t: int) -> bool:
-    """Whether devices are asked in epoch t if they have votes left: `polls` times, evenly."""
-    if task.polls is None or task.epochs is None:
-        return False
-    apart = task.epochs // task.polls
-    return t % apart == 0 and t // apart <= task.polls
-
-
 def _size(task: Task) -> int:
-    return 1 if task.mechanism == THRESH else task.coordinates or 0
+    return 1 if task.mechanism == THRESH else task.coordinates
 
 
 def _standing(task: Task, t: int, counts: npt.NDArray[np.int64], n: int) -> Standing:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from tinyldp.coordinate.coordinator import Coordinator
 from tinyldp.coordinate.epochs import EpochCoordinator, Standing
-from tinyldp_protocol.task import HEAVYTHRESH, THRESH, Task
-
-
-def of_epochs(task: Task) -> bool:
-    """Whether it is a Task of Thresh or HeavyThresh."""
-    return task.mechanism in (THRESH, HEAVYTHRESH)
+from tinyldp_protocol.task import Task
 
 
 def make_coordinator(
@@ -25,7 +20,7 @@ def make_coordinator(
     updates, standing: of epochs before (see EpochCoordinator). Raises UserError when devices
     of this Task are not asked for reports.
     """
-    if of_epochs(task):
+    if task.epochs is not None:
         first = 1 if start is None else max(1, start)
         return EpochCoordinator(task, users, first, updates=updates, standing=standing)
     return Coordinator(task, users, start or 0)

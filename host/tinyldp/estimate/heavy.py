@@ -63,7 +63,6 @@ class FrequencyOracle:
     def __init__(self, task: Task, means: npt.ArrayLike, n: int) -> None:
         if n < 1:
             raise UserError("There are no reports, so no frequency can be estimated.")
-        assert task.coordinates is not None
         self._task = task
         self._w = task.coordinates
         self._means = np.asarray(means, dtype=np.float64)
@@ -150,5 +149,4 @@ def scale(task: Task) -> float:
 
 def means_of(task: Task, counts: npt.NDArray[np.int64], n: int) -> Floats:
     """(w,) means of z from signs + less signs - of each coordinate, of n answers; n >= 1."""
-    assert task.coordinates is not None
     return counts.astype(np.float64) * (scale(task) * math.sqrt(task.coordinates) / n)

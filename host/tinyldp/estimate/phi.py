@@ -25,7 +25,7 @@ _SHIFTS = np.arange(BLOCK, dtype=np.uint32)
 def signs(task: Task, items: npt.ArrayLike) -> npt.NDArray[np.int8]:
     """(len(items), w) of 1 and -1. items: integers in 0..symbols-1; task: with its id and w."""
     found = np.asarray(items, dtype=np.uint32).reshape(-1)
-    w = _coordinates(task)
+    w = task.coordinates
     blocks = -(-w // BLOCK)
     result = np.empty((len(found), w), dtype=np.int8)
     rows = max(1, _CHUNK // blocks)
@@ -77,8 +77,3 @@ def _round(state: list[Array]) -> None:
 
 def _left(v: Array, bits: int) -> Array:
     return v << np.uint32(bits) | v >> np.uint32(32 - bits)
-
-
-def _coordinates(task: Task) -> int:
-    assert task.coordinates is not None
-    return task.coordinates

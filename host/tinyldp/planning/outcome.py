@@ -22,7 +22,6 @@ from tinyldp.planning.rounds_costs import Communication, EntryCost
 from tinyldp.planning.switches import STEPS, Progress
 from tinyldp.study import (
     DELTA_UNIT,
-    EPOCHS,
     EPSILON_UNIT,
     MECHANISMS,
     METHODS,
@@ -109,7 +108,7 @@ def assess(study: Study, task: Task, path: Path, progress: Progress | None = Non
     """The costs of a study's Task, which is or will be at `path`."""
     if task.method is not None:
         return _assess_rounds(study, task, path)
-    if task.mechanism in EPOCHS:
+    if task.epochs is not None:
         return _assess_epochs(study, task, path)
     long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
@@ -180,7 +179,7 @@ def device_bytes(task: Task) -> int:
     objects.
     """
     total = _POOL_BYTES * pool_words(task)
-    if task.mechanism in EPOCHS:
+    if task.epochs is not None:
         return total + epochs_costs.epochs_bytes(task)
     for held in vars(make_mechanism(task, _NoWords())).values():
         if isinstance(held, array):
@@ -200,7 +199,7 @@ def text_plan(plan: Plan) -> str:
     task = plan.task
     if task.method is not None:
         described = rounds_costs.described(task)
-    elif task.mechanism in EPOCHS:
+    elif task.epochs is not None:
         described = epochs_costs.described(task)
     else:
         described = f"{TITLES[task.mechanism]}, {_described(task)}"
@@ -250,7 +249,7 @@ def _integers(task: Task) -> dict[str, Any]:
         return found
     if task.mechanism == JITTERSORT:
         return {"window": task.window, "weights": list(task.thresholds)}
-    if task.mechanism in EPOCHS:
+    if task.epochs is not None:
         chosen = ("epsilon", "thresholds", "votes", "estimates", "levels")
         return {name: getattr(task, name) for name in chosen}
     found = {"threshold": task.thresholds[0]}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.coordinate.epochs import asks_poll
 from tinyldp.simulate.words import Words, below
+from tinyldp_device.epochs import polled
 from tinyldp_protocol.task import SCALE, Task
 
 Array = npt.NDArray[Any]
@@ -30,7 +30,6 @@ class Devices:
     """
 
     def __init__(self, task: Task, n: int, words: Words) -> None:
-        assert task.levels is not None
         self._task = task
         self._words = words
         self._levels = np.array(task.levels)
@@ -47,18 +46,18 @@ class Devices:
         # A shift by one more than the last level: no t is divided by it.
         divisors = np.left_shift(1, len(self._levels) - 1 - highest)
         yes = (highest >= 0) & (t % divisors == 0)
-        yes &= (self.votes < (task.votes or 0)) & self._known
+        yes &= (self.votes < task.votes) & self._known
         self.votes += yes
         bits = self._respond(yes, task.thresholds[0])
-        if asks_poll(task, t):
-            bits |= self._respond(self.votes < (task.votes or 0), task.thresholds[2]) << 1
+        if polled(task, t):
+            bits |= self._respond(self.votes < task.votes, task.thresholds[2]) << 1
         reports = np.zeros((len(moved), task.width), dtype=np.uint8)
         reports[:, 0] = bits
         return reports
 
     def _said(self, update: bool) -> Array:
         """(n,) whether each device speaks of its data; counts it and takes the reference."""
-        said = (self.estimates < (self._task.estimates or 0)) & update
+        said = (self.estimates < self._task.estimates) & update
         self.estimates += said
         self._known |= update
         return said
@@ -74,7 +73,6 @@ class ThreshDevices(Devices):
 
     def __init__(self, task: Task, n: int, words: Words) -> None:
         super().__init__(task, n, words)
-        assert task.rounds is not None
         self._most = task.rounds * (task.symbols - 1)
         self._sums = np.zeros(n, dtype=np.int64)
         self._reference = np.zeros(n, dtype=np.int64)
@@ -117,7 +115,6 @@ class HeavyDevices(Devices):
     def estimate(self, update: bool) -> Array:
         """(n, 3) uint8 reports of phase 1."""
         task = self._task
-        assert task.rounds is not None
         said = self._said(update)
         w, span = len(self._signs[0]), 2 * task.rounds
         where = (below(self._words, w * (SCALE // w)) % w).astype(np.intp)

@@ -32,7 +32,6 @@ _PICKS = 100
 
 def default_stream(task: Task) -> EpochStream:
     """Where a study names none: one change, half-way."""
-    assert task.epochs is not None
     at = (1, task.epochs // 2 + 1)
     if task.items is None:
         return EpochStream("means", at, means=(0.2, 0.7))
@@ -44,7 +43,6 @@ class Means:
     """Sums for Thresh."""
 
     def __init__(self, task: Task, devices: int, stream: EpochStream) -> None:
-        assert task.rounds is not None
         self._most = task.rounds * (task.symbols - 1)
         self._devices = devices
         self._stream = stream
@@ -73,8 +71,6 @@ class Heavy:
     def __init__(
         self, task: Task, devices: int, stream: EpochStream, rng: np.random.Generator
     ) -> None:
-        assert task.rounds is not None
-        assert task.items is not None
         heavy, support = stream.heavy, stream.support
         if support > task.items:
             raise UserError(

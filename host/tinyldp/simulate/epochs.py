@@ -49,8 +49,6 @@ def simulate_epochs(
     heavy hitters. Raises UserError for what is too much.
     """
     started = time.perf_counter()
-    assert task.epochs is not None
-    assert task.rounds is not None
     epochs = task.epochs if epochs is None else min(epochs, task.epochs)
     stream = stream or default_stream(task)
     _few(devices * max(1, stream.support))
@@ -104,8 +102,10 @@ def simulate_epochs(
 
 def _lives(task: Task, fleet: ThreshDevices | HeavyDevices) -> tuple[float, float]:
     """Votes and estimates that a device has left, on average."""
-    votes, estimates = task.votes or 0, task.estimates or 0
-    return votes - float(fleet.votes.mean()), estimates - float(fleet.estimates.mean())
+    return (
+        task.votes - float(fleet.votes.mean()),
+        task.estimates - float(fleet.estimates.mean()),
+    )
 
 
 def _few(numbers: int) -> None:

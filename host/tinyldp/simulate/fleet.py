@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.coordinate import of_epochs
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance, frequencies, support_chances, supports
 from tinyldp.laws import displacement_law, settled
@@ -95,15 +94,16 @@ def simulate(
     devices = fleet if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")
+    # The means of each step, or epoch, are kept.
+    most_steps = 1 << 24 if task.epochs is None else 1 << 60
     for name, n, least, most in (
         ("devices", devices, 1, 1 << 60),
-        # The means of each step are kept.
-        ("steps", STEPS if steps is None else steps, 1, 1 << 60 if of_epochs(task) else 1 << 24),
+        ("steps", STEPS if steps is None else steps, 1, most_steps),
         ("seed", seed, 0, 1 << 60),
     ):
         if not least <= n <= most:
             raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
-    if of_epochs(task):
+    if task.epochs is not None:
         return _epochs(study, task, devices, steps, seed, progress)
     steps = STEPS if steps is None else steps
     if task.method is not None:
@@ -131,7 +131,6 @@ def _epochs(
     seed: int,
     progress: Told | None,
 ) -> Simulation:
-    assert task.rounds is not None
     if steps is not None and steps < task.rounds:
         raise UserError(f"steps must be {task.rounds:,} or more, an epoch, but is {steps:,}.")
     return simulate_epochs(
