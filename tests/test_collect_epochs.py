@@ -350,6 +350,12 @@ def test_estimates_that_are_used_up(fleet):
     assert EXHAUSTED in outcomes
     assert outcomes.index(EXHAUSTED) >= last
     assert set(outcomes) == {PUBLISHED, HELD, EXHAUSTED}
+    # Who has no votes left says no: from then on nothing bounds the mean, also after a restart.
+    first = outcomes.index(EXHAUSTED)
+    assert {(row.low, row.high) for row in rows[first:]} == {(0.0, 1.0)}
+    standing = resume(line.store, task).standing
+    assert standing is not None
+    assert not standing.bounded
 
 
 def test_a_closed_device_refuses_by_name(fleet):
@@ -431,7 +437,7 @@ def test_an_update_that_nobody_answered_is_known_after_a_restart(fleet):
     assert not updates[1].answered
     # The first host is gone before an answer has come.
     line.restart()
-    assert not line.past.standing.compared
+    assert not line.past.standing.bounded
     rows = line.until(updates[1].t + 1)
     standing = [row for row in rows if row.t >= updates[1].t]
     assert {(row.published, row.drift, row.low, row.high) for row in standing} == {

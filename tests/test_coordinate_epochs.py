@@ -112,7 +112,10 @@ def test_after_the_last_estimate_it_holds_and_says_exhausted() -> None:
         decision = epoch(coordinator, ALL, 100)
         assert (decision.outcome, decision.update) == (EXHAUSTED, False)
         assert decision.release[0] == second.release[0]
-    assert epoch(coordinator, NONE).outcome == HELD
+        assert (decision.low, decision.high) == (0, 1)
+    # Those that voted may have no votes left.
+    held = epoch(coordinator, NONE)
+    assert (held.outcome, held.low, held.high) == (HELD, 0, 1)
 
 
 def test_nobody_is_no_reason_for_an_update() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyldp.collect.records import EpochRow, Question, epoch_row
 from tinyldp.collect.store import Store
-from tinyldp.coordinate import EpochCoordinator, Standing
+from tinyldp.coordinate import EXHAUSTED, EpochCoordinator, Standing
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import THRESH, Task
 
@@ -41,8 +41,9 @@ def resume(store: Store, task: Task) -> Past:
     updated = [t for t, phase, entry, _, _ in questions.values() if phase and entry]
     updates = len(updated)
     standing = _standing(store, task, rows)
-    if standing is not None and (gaps or max(updated, default=0) > standing.t):
-        standing = standing._replace(compared=False)
+    wanted = updated + [row.t for row in rows if row.outcome == EXHAUSTED]
+    if standing is not None and (gaps or max(wanted, default=0) > standing.t):
+        standing = standing._replace(bounded=False)
     decided = None
     last = questions.get((start - 1, 1))
     if last is not None and not any(row.t == last.t for row in rows):

@@ -22,8 +22,9 @@ What holds between updates: a device that votes no at t, and has votes left, has
 more than the least level whose votes count at t; one that votes yes has moved by anything.
 `drift` bounds with this how far the fleet's mean may be from the estimate's. Devices whose
 votes are used up, or whose sums were lost, say no whatever happened: of these it knows nothing.
-After an update that no answer came of, devices may compare with that epoch, and nothing bounds
-how far the mean is from the estimate that stands, until the next update.
+After an update that no answer came of, devices may compare with that epoch; after one that was
+voted for when estimates were used up, those that voted may have no votes left. Nothing bounds how
+far the mean is from the estimate that stands then, until the next update.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Standing(NamedTuple):
     """The estimate that stands: published at t, from n answers.
 
     release: (1,) the mean for Thresh, raw; (w,) means of z for HeavyThresh. low, high: 95 %
-    limits of the mean at t, None for HeavyThresh. compared: whether it is this epoch that
-    devices compare with, and no later one.
+    limits of the mean at t, None for HeavyThresh. bounded: whether votes bound how
+    far the mean is from it (see above).
     """
 
     t: int
@@ -69,7 +70,7 @@ class Standing(NamedTuple):
     release: npt.NDArray[np.float64]
     low: float | None
     high: float | None
-    compared: bool = True
+    bounded: bool = True
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,8 @@ class EpochCoordinator:
         published = update and n > 0
         if published:
             self.standing = _standing(self._task, self._t, counts, n)
-        elif update and self.standing is not None:
-            # Devices may have heard of it all the same.
-            self.standing = self.standing._replace(compared=False)
+        elif self._wanted and self.standing is not None:
+            self.standing = self.standing._replace(bounded=False)
         ones, live, voters = self._votes
         if published:
             outcome = PUBLISHED
@@ -259,7 +259,7 @@ class EpochCoordinator:
 
     def _drift(self, ones: int, voters: int) -> float:
         """At most this, with 97.5 %: see above. Of a share that is, 1 is all there can be."""
-        if not voters or (self.standing is not None and not self.standing.compared):
+        if not voters or (self.standing is not None and not self.standing.bounded):
             return 1.0
         task = self._task
         # The power of two that divides t; above it, levels count.
