@@ -353,7 +353,9 @@ def test_estimates_that_are_used_up(fleet):
     # Who has no votes left says no: from then on nothing bounds the mean, also after a restart.
     first = outcomes.index(EXHAUSTED)
     assert {(row.low, row.high) for row in rows[first:]} == {(0.0, 1.0)}
-    assert not resume(line.store, task).standing.bounded
+    standing = resume(line.store, task).standing
+    assert standing is not None
+    assert not standing.bounded
 
 
 def test_a_closed_device_refuses_by_name(fleet):
