@@ -52,12 +52,11 @@ def _inlined(
 ) -> bool:
     """Whether there was another function to inline: it is gone then, from all the resident."""
     trees = {name: node for name, node in functions.items() if not resident or name in resident}
-    counts = Counter(
-        name
-        for tree in [*trees.values(), *([] if resident else statements)]
-        for name in global_loads(tree)
-    )
+    loads = {name: list(global_loads(tree)) for name, tree in trees.items()}
     at_top = {name for node in statements for name in global_loads(node)}
+    counts = Counter(itertools.chain(*loads.values()))
+    if not resident:
+        counts.update(name for node in statements for name in global_loads(node))
     if resident:
         at_top = set(global_loads(statements[-1]))
     for name, node in sorted(trees.items(), key=lambda item: _size(item[1])):
@@ -66,15 +65,16 @@ def _inlined(
         sites = _Sites(name, node)
         if sites.looped != looped or not sites.wanted(counts[name]):
             continue
-        callers = [f for f in trees.values() if f is not node and name in global_loads(f)]
+        callers = [f for key, f in trees.items() if f is not node and name in loads[key]]
         if not sites.short and any(_size(f) + _size(node) > largest for f in callers):
             continue
         for key, function in trees.items():
-            if key != name and isinstance(function, ast.FunctionDef):
+            if key != name and isinstance(function, ast.FunctionDef) and name in loads[key]:
                 sites.local = {argument.arg for argument in function.args.args}
                 sites.local |= {local for local in stored(function) if "." not in local}
                 function.body = sites.replaced(function.body)
-        left = [n for tree in trees.values() for n in global_loads(tree)]
+                loads[key] = list(global_loads(function))
+        left = set(itertools.chain(*loads.values()))
         if name not in left:
             if resident:
                 resident.remove(name)
