@@ -21,6 +21,7 @@ from firmware_tests.microbit import (
     program,
     start,
     state_files,
+    thresh,
 )
 from tinyldp.flash.build import build_microbit, modules_of, program_of
 from tinyldp.flash.microbit import flash_microbit
@@ -52,15 +53,30 @@ ROUND_PARTS = {
     "acks and boot nonce": "SmallSerial._is_ack",
     "hello and status": "SmallSignals._signal",
     "queries": "QuerySerial._is_query",
-    "answers": "SmallRoundAgent._answered",
-    "refusals": "SmallRoundAgent._frame",
+    "answers": "SmallRoundAgent._hear",
+    "refusals": "SmallRoundAgent._say",
     "ledger": "Ledger.ask",
     "stored answers": "Ledger.keep",
     "window": "Ledger._room",
     "oracle": "Grr.step",
     "allowance": "RoundIdentity.__init__",
 }
-ROUND_TASKS = {"LBA GRR d=5 w=20": lba()}
+EPOCH_PARTS = {
+    **{part: method for part, method in ROUND_PARTS.items() if part not in ("window", "oracle")},
+    "ledger": "Lifetime.ask",
+    "stored answers": "Lifetime.keep",
+    "allowance": "LifeIdentity.__init__",
+    "epochs": "Epochs.settle",
+    "counters for life": "Lifetime.count",
+    "votes": "Thresh.vote",
+    "estimates": "Thresh.estimate",
+}
+# The largest that a symbol and an epoch may be together.
+LONG = {"rounds": 1 << 14, "symbols": 1025, "epochs": 1 << 14, "levels": [1 << 20] * 15}
+ROUND_TASKS = {
+    "LBA GRR d=5 w=20": lba(),
+    "Thresh 2^14 rounds": thresh(**LONG, polls=16, thresholds=[1 << 20] * 3),
+}
 Sizes = dict[str, dict[str, int]]
 
 
@@ -87,6 +103,13 @@ def build_sizes() -> Sizes:
     return sizes
 
 
+def parts_of(task: Task) -> dict[str, str]:
+    """What defines each part of a full agent with this Task."""
+    if task.epochs is not None:
+        return EPOCH_PARTS
+    return PARTS if task.method is None else ROUND_PARTS
+
+
 def parts(task: Task) -> dict[str, list[str]]:
     """The parts of a full agent by the modules of a build; KeyError when one is missing."""
     found = modules_of(task, program_of(task))
@@ -99,14 +122,14 @@ def parts(task: Task) -> dict[str, list[str]]:
         if isinstance(item, ast.FunctionDef)
     }
     result: dict[str, list[str]] = {}
-    for part, method in (PARTS if task.method is None else ROUND_PARTS).items():
+    for part, method in parts_of(task).items():
         result.setdefault(methods[method], []).append(part)
     return result
 
 
 def free_heap(task: Task) -> int:
     """On the micro:bit: heap that is free while the agent runs, or answers."""
-    if task.method is not None:
+    if task.method is not None or task.epochs is not None:
         return _free_while_asked(task)
     with open_lane("microbit") as lane:
         source = program_of(task).replace("run(agent, task.tick, sample, time)", "play()")
@@ -119,11 +142,18 @@ def free_heap(task: Task) -> int:
 
 
 def _free_while_asked(task: Task) -> int:
+    if task.epochs is not None:
+        # What an epoch takes does not depend on how long it is.
+        task = thresh(
+            **{**LONG, "rounds": 2, "levels": [100] * 15}, polls=16, thresholds=[1 << 20] * 3
+        )
     with open_lane("microbit") as lane, flash_microbit(task, lane, MEASURING)[2] as board:
         host = Host(board)
         heard = b""
-        for t in range(9):
+        for t in range(1, 10):
             host.asks(query(task, t))
+            if task.epochs is not None:
+                host.asks(query(task, t, 1, 1))
             heard += bytes(host.text)
     return min(int(n) for n in re.findall(rb"free (\d+)\r\n", heard))
 
@@ -226,8 +256,8 @@ def write() -> None:
     lines += [
         "## Builds for the micro:bit",
         "",
-        "Streams have 16-bit values. Four reports a frame, an outbox of four frames; LBA is asked",
-        "and has a ledger instead. Free heap:",
+        "Streams have 16-bit values. Four reports a frame, an outbox of four frames; LBA and",
+        "Thresh are asked and have a ledger, or counters for life, instead. Free heap:",
         f"after a collection, while the agent reports (at least {LEAST_FREE}); the board starts",
         "with 9.0 KB.",
         "",

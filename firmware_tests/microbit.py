@@ -26,6 +26,7 @@ from tinyldp_protocol.task import (
     RANSWITCH,
     SCALE,
     STASWITCH,
+    THRESH,
     Task,
     write_file,
 )
@@ -100,6 +101,28 @@ def lba(w: int = 20, **changed: int | list[int] | None) -> Task:
         "thresholds": thresholds,
         "tick": 200,
         "beacon": 10,
+    }
+    numbers.update(changed)
+    task = Task(numbers)
+    write_file(task)
+    return task
+
+
+def thresh(**changed: int | list[int] | None) -> Task:
+    """Thresh on bits, 64 epochs of 16 steps; what is said is true but for one time in 2^24."""
+    numbers: Changes = {
+        "mechanism": THRESH,
+        "epsilon": 1 << 16,
+        "symbols": 2,
+        "thresholds": [1, 1],
+        "epochs": 64,
+        "rounds": 16,
+        "votes": 2,
+        "estimates": 2,
+        "levels": [0] * 7,
+        "failure": 1 << 26,
+        "tick": 50,
+        "beacon": 20,
     }
     numbers.update(changed)
     task = Task(numbers)

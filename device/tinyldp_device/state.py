@@ -32,8 +32,9 @@ class State:
     def create(self, payload, generation=0):
         """Provision: whatever the slots held is gone."""
         self._generation = generation
-        data = bytearray(len(payload) + 8)
-        _seal(data, generation, payload)
+        end = 4 + len(payload)
+        data = bytearray(end + 4)
+        _seal(data, end, generation, payload)
         data = bytes(data)
         for slot in self._slots:
             slot.write(data)
@@ -71,13 +72,12 @@ class State:
         if self._generation == COUNTER_MAX:
             raise StateError("ended")
         self._generation += 1
-        _seal(data, self._generation, payload)
+        _seal(data, 4 + len(payload), self._generation, payload)
         for slot in self._slots:
             slot.write(data)
 
 
-def _seal(data, generation, payload):
-    end = 4 + len(payload)
+def _seal(data, end, generation, payload):
     set_word(data, 0, generation)
     for i in range(len(payload)):
         data[4 + i] = payload[i]

@@ -1,10 +1,11 @@
 """The small round agent says what the big one says, byte for byte, to the same host."""
 
-from helpers import Clock, Generator, MemorySlot, Mixed, Words, round_task
+from helpers import Clock, Generator, MemorySlot, Mixed, Words, epoch_task, round_task
 
 from tinyldp_device import ledger as l
-from tinyldp_device import smallrounds
+from tinyldp_device import lifetime, smallrounds
 from tinyldp_device.entropy import EntropyError
+from tinyldp_device.epochs import Epochs
 from tinyldp_device.ledger import Ledger
 from tinyldp_device.links.serial import SerialLink
 from tinyldp_device.oraclerounds import OracleRounds
@@ -63,16 +64,24 @@ def ack(hello=False, nonce=NONCE):
 
 
 class Device:
-    """An agent of one kind, with its port and the slots of its ledger."""
+    """An agent of one kind, with its port and the slots of its ledger, or of its counters."""
 
     def __init__(self, kind, task, entropy, slots=None):
         self.port = Port()
         if slots is None:
             slots = (MemorySlot(), MemorySlot())
-            l.provision(State(slots[0], slots[1]), task.w)
+            if task.epochs:
+                lifetime.provision(State(slots[0], slots[1]), task.epsilon)
+            else:
+                l.provision(State(slots[0], slots[1]), task.w)
         self.slots = slots
-        ledger = Ledger(State(slots[0], slots[1]), task, task.epsilon, task.w, 0, 1)
-        rounds = OracleRounds(task, entropy, ledger)
+        state = State(slots[0], slots[1])
+        if task.epochs:
+            counters = lifetime.Lifetime(state, task, task.epsilon)
+            rounds = Epochs(task, entropy, counters)
+        else:
+            ledger = Ledger(state, task, task.epsilon, task.w, 0, 1)
+            rounds = OracleRounds(task, entropy, ledger)
         port = self.port if kind is SmallRoundAgent else SerialLink(self.port)
         self.agent = kind(task, entropy, port, PSEUDONYM, rounds)
 
@@ -120,7 +129,8 @@ def alike(seed, steps=150, **changed):
     # The big one leaves any number of frames unanswered.
     smallrounds._CREDITS = 1 << 20
     try:
-        return _alike(seed, steps, round_task(beacon=9, **changed))
+        kind = epoch_task if "epochs" in changed else round_task
+        return _alike(seed, steps, kind(beacon=9, **changed))
     finally:
         smallrounds._CREDITS = 1
 
@@ -137,7 +147,7 @@ def _alike(seed, steps, task):
         for device in both:
             device.agent.tick(reading)
         for _ in range(dice.word() >> 22):
-            frame = random_frame(dice, i)
+            frame = random_frame(dice, i // task.rounds if task.epochs else i)
             busy = not dice.word() >> 21
             for device in both:
                 device.port.busy = busy
@@ -168,6 +178,17 @@ def test_other_oracles_and_widths():
         alike(seed, mechanism=OUE, symbols=8 * 40)
         alike(seed, bins=[0, 2, 3], missing=4)
         alike(seed, w=3, epsilon=6, spends=[1, 2, 6])
+
+
+def test_epochs():
+    more = {"epochs": 64, "levels": [0, 0, 0, 0, 0, 1, 2], "votes": 9}
+    for seed in range(4):
+        found = alike(seed, rounds=2, **more)
+        for length, least in ((HELLO, 1), (STATUS, 4), (ANSWER, 10), (REFUSAL, 10)):
+            assert found[length] >= least, found
+        alike(seed, rounds=3, polls=20, thresholds=[SCALE // 3, SCALE // 4, SCALE // 5], **more)
+        alike(seed, rounds=129, symbols=65536, bins=None, **more)
+        alike(seed, rounds=2, symbols=5, bins=[0, 2, 3], missing=4, **more)
 
 
 def small(words, **changed):

@@ -1,7 +1,7 @@
 """Stands for boards/files.py: tells what a slot holds, and each point of each write, and waits.
 
 A line says: the slot, how far the write is (A before the file is opened, B before it is
-written, C after 72 bytes, D before it is closed, E after that), and of a ledger whether
+written, C after half of it, D before it is closed, E after that), and of a ledger whether
 phase 0 is spent (b) or answered (c). The write goes on when a byte comes.
 """
 
@@ -33,6 +33,7 @@ class FileSlot:
             if file is None:
                 file = open(self._name, "wb")  # noqa: SIM115
             elif at < 3:
-                file.write(data[at * 72 - 72 : at * 72])
+                half = len(data) // 2
+                file.write(data[:half] if at == 1 else data[half:])
             elif at == 3:
                 file.close()

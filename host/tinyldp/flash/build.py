@@ -48,9 +48,11 @@ LONGEST_LINE = 850
 LARGEST_BUFFER = 560
 # Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
-# The same of a device that is asked, whose code leaves less.
+# The same of a device that is asked, whose code leaves less, and of one with epochs.
 ASKED_DATA = 1100
 ASKED_BOTH = 1300
+EPOCHS_DATA = 750
+EPOCHS_BOTH = 830
 # Its calls would be too deep for the stack else.
 ASKED_NODES = 335
 EPOCHS_NODES = 410
@@ -131,9 +133,11 @@ def build_microbit(
         allowance = allowance_of(task)
     modules = modules_of(task, program, allowance)
     asked = task.method is not None or task.epochs is not None
-    nodes = LARGEST
-    if asked:
-        nodes = ASKED_NODES if task.epochs is None else EPOCHS_NODES
+    nodes, largest, both = LARGEST, LARGEST_DATA, LARGEST_BOTH
+    if task.epochs is not None:
+        nodes, largest, both = EPOCHS_NODES, EPOCHS_DATA, EPOCHS_BOTH
+    elif asked:
+        nodes, largest, both = ASKED_NODES, ASKED_DATA, ASKED_BOTH
     statements = dissolved(modules, CLASSES | own, _OF_MAIN, nodes)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1] if statements else None
@@ -153,7 +157,6 @@ def build_microbit(
     longest = max(map(len, lines))
     buffers = asked_buffers(task, allowance) if asked else task_buffers(task)
     data = heap_of(buffers)
-    largest, both = (ASKED_DATA, ASKED_BOTH) if asked else (LARGEST_DATA, LARGEST_BOTH)
     for what, size, most in (
         ("the data of its Task", data, largest),
         ("its longest line of code", longest, LONGEST_LINE),
