@@ -315,8 +315,30 @@ def test_the_coordinator_that_a_task_wants() -> None:
 def test_drift_is_bounded_by_the_least_level_that_counts() -> None:
     task = epoch_task()
     standing = Standing(1, N, np.array([0.5]), 0.4, 0.6)
-    yes = mean(task.thresholds[0], 360, N).high
+    yes = mean(task.thresholds[0], 360, N, 0.975).high
     for t, level in [(3, 2500), (2, 2000), (4, 1500), (8, 1000), (16, 500)]:
         coordinator = EpochCoordinator(task, N, t, updates=1, standing=standing)
         drift = epoch(coordinator, 360).drift
         assert drift == pytest.approx((1 - yes) * level / 8192 + yes)
+
+
+def test_devices_whose_votes_are_used_up_may_have_moved_by_anything() -> None:
+    """One vote and four estimates: what has voted once says no ever after."""
+    task = epoch_task(votes=1, estimates=4)
+    standing = Standing(4, N, np.array([0.5]), 0.4, 0.6)
+    lie = task.thresholds[0] / SCALE
+    quiet, loud = round(N * lie), round(N * (1 - lie))
+
+    def drift(cast: list[tuple[int, int]]) -> float:
+        coordinator = EpochCoordinator(task, N, 8, updates=2, standing=standing, cast=cast)
+        return epoch(coordinator, quiet).drift
+
+    nobody = drift([(quiet, N)] * 6)
+    assert drift([]) < nobody < 1
+    assert drift([(quiet, N), (loud, N)]) == 1
+    # As many as half of them, in one epoch or in two.
+    for cast in ([((quiet + loud) // 2, N)], [((3 * quiet + loud) // 4, N)] * 2):
+        assert 0.5 < drift(cast) < 0.9
+    # With a second vote, who has voted in the one epoch has one left.
+    task = epoch_task(votes=2, estimates=4)
+    assert drift([(quiet, N), (loud, N)]) < drift([(loud, N), (loud, N)]) == 1

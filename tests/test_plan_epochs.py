@@ -327,3 +327,58 @@ def test_the_memory_grows_with_the_table(tmp_path: Path) -> None:
         sizes.append(plan(path).device_bytes)
     # Two tables as they are counted, two in the counters' payload, of 6 bytes an item.
     assert sizes[1] - sizes[0] == 4 * 6 * 128
+
+
+def test_a_change_for_which_nothing_is_left_is_said_not_to_be_found(tmp_path: Path) -> None:
+    """The first of three takes the second estimate; and a group may be too small to be heard."""
+    path = tmp_path / "study.toml"
+    path.write_text(BUDGET)
+    costs = plan(path, tmp_path / "a.task").to_json()
+    assert [change["delay"] is None for change in costs["changes"]] == [False, True, True]
+    path.write_text(
+        BUDGET.replace("estimates = 2", "estimates = 4").replace("votes = 2", "votes = 3")
+    )
+    costs = plan(path, tmp_path / "b.task").to_json()
+    assert not any(change["delay"] is None for change in costs["changes"])
+    few = BUDGET.replace("[0.2, 0.7, 0.2, 0.7]", "[0.2, 0.7]").replace("[1, 5, 9, 13]", "[1, 9]")
+    path.write_text(few + "groups = [0.001]\n")
+    costs = plan(path, tmp_path / "c.task").to_json()
+    assert [change["delay"] for change in costs["changes"]] == [None]
+
+
+@pytest.mark.parametrize(
+    ("polls", "sentence"),
+    [
+        ("poll_epsilon = 1e90", "leaves nothing of epsilon"),
+        ("poll_epsilon = 1e-9", "poll_epsilon 1e-09 is too small"),
+    ],
+)
+def test_a_poll_that_costs_too_much_or_says_nothing_is_refused(
+    polls: str, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(BUDGET.replace("estimates = 2", f"estimates = 2\npolls = 2\n{polls}"))
+    with pytest.raises(UserError, match=sentence):
+        plan(path, tmp_path / "a.task")
+
+
+BUDGET = """
+[study]
+name = "budget"
+[mechanism]
+name = "thresh"
+epochs = 16
+rounds = 8192
+votes = 2
+estimates = 2
+[values]
+domain = 2
+[privacy]
+epsilon = 6
+[fleet]
+devices = 4000
+[stream]
+source = "means"
+means = [0.2, 0.7, 0.2, 0.7]
+at = [1, 5, 9, 13]
+"""

@@ -368,6 +368,11 @@ def _units(epsilon: Fraction | None) -> int | None:
 
 def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> int:
     """Build for the micro:bit, and run it in the emulator until Ctrl-C."""
+    for name in ("cap", "horizon", "allowance", "board", "mpy", "new_identity", "replace_main"):
+        if getattr(options, name):
+            raise UserError(
+                f"--{name.replace('_', '-')} is for a board at a port; an emulated one is new."
+            )
     from tinyldp.flash.build import SAMPLE
     from tinyldp.flash.microbit import flash_microbit
     from tinyldp.flash.provision import read_sample

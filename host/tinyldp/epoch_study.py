@@ -193,6 +193,11 @@ def _heavy(sections: Sections, at: tuple[int, ...], symbols: int) -> EpochStream
     for key, n, least, most in (("heavy", heavy, 1, support), ("support", support, 2, symbols)):
         if not least <= n <= most:
             raise UserError(f"[stream] {key} must lie in {least}..{most}, but is {n}.")
+    if len(at) > 1 and support < 2 * heavy:
+        raise UserError(
+            f"[stream] support must be {2 * heavy} or more, for {heavy} heavy items to be replaced "
+            f"by {heavy} others, but is {support}."
+        )
     if not 0 < weight <= 1 or heavy * weight > 1:
         raise UserError(
             "[stream] weight must be above 0 and the heavy items' no more than 1 together, "

@@ -59,7 +59,7 @@ EPOCHS_METHOD = (
     "Transition probabilities of a vote, an estimate and a poll, exact, from the Task's integers."
     " Votes are cast in at most so many epochs of either life, estimates given in at most so many"
     " updates, and both are counted before anything is drawn; losses of answers add up. It is"
-    " reached when there are more epochs than twice the votes."
+    " reached when more epochs than twice the votes can be voted in."
 )
 
 ENTROPY = (

@@ -135,7 +135,9 @@ class Collector:
             self._store.commit(batch)
         if past.gaps:
             self._news.append(_UNKNOWN)
-        return Conversation(task, past.start, updates=past.updates, standing=past.standing)
+        return Conversation(
+            task, past.start, updates=past.updates, standing=past.standing, cast=past.cast
+        )
 
     def run(
         self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None = None

@@ -38,7 +38,7 @@ An answer that comes again as it was is a duplicate, and no fault.
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ class Conversation:
 
     The first step begins a beacon after the first device was heard: by then all that
     run have said hello; of epochs one epoch later, when these have completed one; and not
-    before `ready`. All times are ms of one clock that never goes back. updates, standing: of
+    before `ready`. All times are ms of one clock that never goes back. updates, standing, cast: of
     epochs before (EpochCoordinator). t: the step that is open, or was last; None before the
     first. begins: when the next step does, or None. over: whether the numbers of steps are used up,
     so that nothing is asked any more. behind: whether devices were ahead of this host.
@@ -111,10 +111,13 @@ class Conversation:
         *,
         updates: int = 0,
         standing: Standing | None = None,
+        cast: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._task = task
         self._epochs = task.epochs is not None
-        coordinator = make_coordinator(task, 0, start, updates=updates, standing=standing)
+        coordinator = make_coordinator(
+            task, 0, start, updates=updates, standing=standing, cast=cast
+        )
         self._coordinator = coordinator
         self._last = coordinator.last
         self._circle = Circle(w=task.w)

@@ -20,13 +20,14 @@ from tinyldp_protocol.task import THRESH, Task
 
 @dataclass(frozen=True)
 class Past:
-    """start: the next epoch; updates, standing: EpochCoordinator's. gaps: whether epochs were
+    """start: the next epoch; updates, standing, cast: EpochCoordinator's. gaps: whether epochs were
     left out, so that it is unknown how many updates devices have had. decided: the row and the
     question's end, of an epoch that was open and is decided now, or None."""
 
     start: int
     updates: int
     standing: Standing | None
+    cast: tuple[tuple[int, int], ...]
     gaps: bool
     decided: tuple[EpochRow, Question] | None
 
@@ -37,6 +38,8 @@ def resume(store: Store, task: Task) -> Past:
     rows = store.epochs(name)
     questions = {(question.t, question.phase): question for question in store.questions(name)}
     start = max(1, store.next_step(name))
+    if task.epochs is None or start > task.epochs + 1:
+        raise UserError(f"{store.name} is damaged: it knows of epochs that the Task does not have.")
     gaps = len({t for t, _ in questions}) < start - 1
     updated = [t for t, phase, entry, _, _ in questions.values() if phase and entry]
     updates = len(updated)
@@ -44,18 +47,26 @@ def resume(store: Store, task: Task) -> Past:
     wanted = updated + [row.t for row in rows if row.outcome == EXHAUSTED]
     if standing is not None and (gaps or max(wanted, default=0) > standing.t):
         standing = standing._replace(bounded=False)
+    cast = tuple((row.ones, row.votes_n) for row in rows)
     decided = None
     last = questions.get((start - 1, 1))
     if last is not None and not any(row.t == last.t for row in rows):
         coordinator = EpochCoordinator(
-            task, last.meant, last.t, updates=updates - last.entry, standing=standing
+            task,
+            last.meant,
+            last.t,
+            updates=updates - last.entry,
+            standing=standing,
+            cast=cast,
         )
         decided = _decided(store, task, coordinator, last)
         standing = coordinator.standing
+        if decided is not None:
+            cast = (*cast, (decided[0].ones, decided[0].votes_n))
     if gaps:
         # Lest noise is published.
         updates = task.estimates
-    return Past(start, updates, standing, gaps, decided)
+    return Past(start, updates, standing, cast, gaps, decided)
 
 
 def _standing(store: Store, task: Task, rows: list[EpochRow]) -> Standing | None:

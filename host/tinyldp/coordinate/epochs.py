@@ -21,7 +21,9 @@ have nothing left to say: the last estimate stands.
 What holds between updates: a device that votes no at t, and has votes left, has moved by no
 more than the least level whose votes count at t; one that votes yes has moved by anything.
 `drift` bounds with this how far the fleet's mean may be from the estimate's. Devices whose
-votes are used up, or whose sums were lost, say no whatever happened: of these it knows nothing.
+votes are used up say no whatever happened, and may have moved by anything: whoever used up all
+of V votes cast one in an epoch besides the V - 1 in which most were cast, so that no more
+devices have than votes were cast in the others together.
 After an update that no answer came of, devices may compare with that epoch; after one that was
 voted for when estimates were used up, those that voted may have no votes left. Nothing bounds how
 far the mean is from the estimate that stands then, until the next update.
@@ -30,6 +32,7 @@ far the mean is from the estimate that stands then, until the next update.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -55,6 +58,8 @@ _FAILURE_UNIT = 1 << 30
 # More than the relative error of a float's logarithm.
 _UP = 1 + Fraction(1, 1 << 50)
 _CONFIDENCE = 0.95
+# Of two limits that the votes give; 97.5 % of both together, each of one side.
+_EACH = 0.975
 
 
 class Standing(NamedTuple):
@@ -112,8 +117,9 @@ class EpochCoordinator:
     """Runs a Task of epochs, one after the other, from t = start on.
 
     users: how many devices there are; may be set between epochs. updates, standing: how many
-    updates were asked for before `start`, and what stands of them. decision: of the last
-    epoch, None while one is open. last: the last t of the Task.
+    updates were asked for before `start`, and what stands of them. cast: (ones, votes) of each
+    epoch before. decision: of the last epoch, None while one is open. last: the last t of the
+    Task.
     Raises UserError when the Task is none of epochs.
     """
 
@@ -127,6 +133,7 @@ class EpochCoordinator:
         *,
         updates: int = 0,
         standing: Standing | None = None,
+        cast: Sequence[tuple[int, int]] = (),
     ) -> None:
         if task.epochs is None:
             raise UserError("Epochs are coordinated for Thresh and HeavyThresh only.")
@@ -137,6 +144,7 @@ class EpochCoordinator:
         self._t = start - 1
         self.updates = updates
         self.standing = standing
+        self._cast = list(cast)
         self._asked: Ask | None = None
         self._votes = (0, 0, 0)
         self.decision: EpochDecision | None = None
@@ -230,6 +238,7 @@ class EpochCoordinator:
             if polled(task, self._t):
                 poll = mean(task.thresholds[2], live, voters)
         drift = 0.0 if published else self._drift(ones, voters)
+        self._cast.append((ones, voters))
         if standing is not None and standing.low is not None and standing.high is not None:
             low, high = standing.low, standing.high
             if not published:
@@ -266,8 +275,23 @@ class EpochCoordinator:
         twos = (self._t & -self._t).bit_length() - 1
         level = task.levels[max(0, len(task.levels) - 1 - twos)]
         scale = task.rounds * (task.symbols - 1 if task.mechanism == THRESH else 1)
-        yes = mean(task.thresholds[0], ones, voters, _CONFIDENCE).high
-        return min(1.0, (1 - yes) * min(1.0, level / scale) + yes)
+        yes = mean(task.thresholds[0], ones, voters, _EACH).high
+        free = min(1.0, yes + self._used_up(voters))
+        return min(1.0, (1 - free) * min(1.0, level / scale) + free)
+
+    def _used_up(self, voters: int) -> float:
+        """No greater a share of `voters` has used up its votes before, but for (1 - _EACH) / 2."""
+        task = self._task
+        most = task.votes - 1
+        rest = sorted(self._cast, key=lambda each: each[0] - each[1] * task.thresholds[0] / SCALE)
+        rest = rest[: max(0, len(rest) - most)]
+        votes = sum(n for _, n in rest)
+        if not votes:
+            return 0.0
+        # Which epochs are left out was chosen by what came of them.
+        wrong = (1 - _EACH) / math.comb(len(self._cast), most)
+        share = mean(task.thresholds[0], sum(ones for ones, _ in rest), votes, 1 - wrong).high
+        return min(1.0, share * votes / voters)
 
 
 def tally(task: Task, t: int, phase: int, reports: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -97,11 +97,12 @@ def _is_own(main: bytes) -> bool:
 
 def _refuse_strangers(files: FlatFiles, sizes: dict[str, int], sample: bool) -> None:
     """On a board that was never flashed, files that have the names of ours."""
-    for name in ("steps", *SLOTS, *LEDGER_SLOTS, *(["sample.py"] if sample else [])):
+    slots = SLOTS + LEDGER_SLOTS + LIFETIME_SLOTS
+    for name in ("steps", *slots, *(["sample.py"] if sample else [])):
         if name not in sizes:
             continue
         # A state that was torn when it was first written is ours.
-        if name in SLOTS + LEDGER_SLOTS and not (files.read(name) or b"")[:4].strip(b"\0"):
+        if name in slots and not (files.read(name) or b"")[:4].strip(b"\0"):
             continue
         raise UserError(
             f"{name} on the board would be taken for what is flashed, or overwritten: "

@@ -139,11 +139,11 @@ def margin(study: Study) -> float:
     return math.sqrt(math.log(10 * settings.epochs / float(settings.failure)) / (2 * n))
 
 
-def update_chance(study: Study, threshold: int) -> float:
-    """That an update follows when all of the smallest subgroup, and nobody else, vote for it."""
+def update_chance(study: Study, threshold: int, voters: float | None = None) -> float:
+    """That an update follows when so many vote for it; None: all of the smallest subgroup."""
     settings, n = settings_of(study)
     lie = threshold / SCALE
-    above = settings.smallest / n * (1 - 2 * lie) - margin(study)
+    above = (settings.smallest if voters is None else voters) / n * (1 - 2 * lie) - margin(study)
     return NormalDist().cdf(above / math.sqrt(lie * (1 - lie) / n))
 
 
@@ -194,12 +194,17 @@ def _chosen(study: Study) -> Chosen:
     epsilon = Fraction(study.epsilon, EPSILON_UNIT)
     polls = []
     if settings.polls is not None and settings.poll_epsilon is not None:
-        polls = [oue_threshold(settings.poll_epsilon)]
         epsilon -= settings.polls * settings.poll_epsilon
         if epsilon <= 0:
             raise _Degenerate(
                 f"[mechanism] poll_epsilon {float(settings.poll_epsilon):g} for each of "
                 f"{settings.polls} polls leaves nothing of epsilon {_shown(study)}"
+            )
+        polls = [oue_threshold(settings.poll_epsilon)]
+        if polls[0] >= SCALE // 2:
+            raise UserError(
+                f"[mechanism] poll_epsilon {float(settings.poll_epsilon):g} is too small: in steps "
+                "of 2^-24 an answer would say nothing."
             )
     if settings.profile == "paper":
         votes, estimates, thresholds = _paper(study, settings, epsilon)
@@ -295,7 +300,7 @@ def _check_levels(study: Study, settings: EpochSettings, chosen: Chosen) -> None
         if change.first is None:
             raise _Degenerate(
                 f"the change at epoch {change.at} is over before it is voted on: it is one of "
-                f"{change.size:.3g}, on which devices vote in every {change.every}th epoch"
+                f"{change.size:.3g}, on which devices vote in 1 of {change.every} epochs"
             )
 
 

@@ -22,6 +22,8 @@ from tinyldp_protocol.messages import put_answer, put_query
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
 
 _WORD = 4
+# Of an update, for a change to be called found.
+_LEAST_CHANCE = 0.5
 # Standard deviations of a 95 % interval.
 _SIDES = 1.96
 
@@ -46,7 +48,8 @@ class EpochCosts:
     losses: epsilon of each vote, estimate and poll, rounded up. needed, reached: share of ones
     among votes that an update takes, and that is expected when all of the smallest subgroup
     vote for it; chance: that it follows then. levels: see Level. changes: of the study's stream,
-    with the epochs by which each is expected late; delay: the latest of them, without a stream
+    with the epochs by which each is expected late, None where it is not found: devices have no
+    votes or estimates left by then, or too few change; delay: the latest of them, without a stream
     that of changes above all levels. deviation: of an estimate (HeavyThresh: of an item's share)
     at most; interval: half the width of its 95 % interval (HeavyThresh: of all items of the
     dictionary together); between: how far the mean can move unseen between updates.
@@ -58,7 +61,7 @@ class EpochCosts:
     reached: float
     chance: float
     levels: tuple[Level, ...]
-    changes: tuple[tuple[Change, float], ...]
+    changes: tuple[tuple[Change, float | None], ...]
     delay: float
     deviation: float
     interval: float
@@ -105,8 +108,8 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
     ]
     rows = [Level(row.change, row.every, _mean_delay(row.every, again)) for row in rows]
     seen = [
-        (change, change.first - change.at + again * change.every)
-        for change in _seen(study, levels)
+        (change, change.first - change.at + again * change.every if found else None)
+        for change, found in zip(_seen(study, levels), _found(study, task), strict=True)
         if change.first is not None and change.every is not None
     ]
     deviation, interval = _error(study, task, n)
@@ -120,7 +123,7 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
         chance=chance,
         levels=tuple(rows),
         changes=tuple(seen),
-        delay=max((delay for _, delay in seen), default=rows[-1].delay),
+        delay=max((delay for _, delay in seen if delay is not None), default=rows[-1].delay),
         deviation=deviation,
         interval=interval,
         between=levels[-1] / one,
@@ -133,6 +136,24 @@ def _seen(study: Study, levels: list[int]) -> list[Change]:
     """Each change as nearly all devices see it, or where they don't, as is expected."""
     expected, surely = epochs.changes(study, levels), epochs.changes(study, levels, sure=True)
     return [b if b.first else a for a, b in zip(expected, surely, strict=True)]
+
+
+def _found(study: Study, task: Task) -> list[bool]:
+    """Whether there is an estimate left for each change, a vote, and a share that is enough."""
+    stream = study.stream
+    if stream is None:
+        return []
+    _, n = epochs.settings_of(study)
+    found = []
+    used = 0
+    for i, change in enumerate(epochs.changes(study, list(task.levels))):
+        share = stream.groups[i] if stream.groups else 1.0
+        used += change.size > 0
+        enough = epochs.update_chance(study, task.thresholds[0], share * n) >= _LEAST_CHANCE
+        # The first estimate was given at the start. Groups have votes of their own.
+        votes = bool(stream.groups) or used <= task.votes
+        found.append(enough and used < task.estimates and votes)
+    return found
 
 
 def _mean_delay(every: int, again: float) -> float:
@@ -202,10 +223,14 @@ def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
         name = "all" if level.every == 1 else f"1 in {level.every}"
         lines.append(f"  {level.change:<10.4g} {name:<11} {level.delay:.3g} epochs")
     for change, delay in costs.changes:
-        lines.append(
-            f"The change at epoch {change.at}, of {change.size:.3g}, is expected to be found after "
-            f"{delay:.3g} epochs."
-        )
+        what = f"The change at epoch {change.at}, of {change.size:.3g}, is"
+        if delay is None:
+            lines.append(
+                f"{what} not expected to be found: devices have no votes or estimates left for it, "
+                "or too few of them change."
+            )
+        else:
+            lines.append(f"{what} expected to be found after {delay:.3g} epochs.")
     if heavy:
         lines.append(
             f"Accuracy: an item's estimated share has a standard deviation of {costs.deviation:.3g}"
