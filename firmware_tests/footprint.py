@@ -62,8 +62,12 @@ ROUND_PARTS = {
     "allowance": "RoundIdentity.__init__",
 }
 EPOCH_PARTS = {
-    **{part: method for part, method in ROUND_PARTS.items() if part not in ("window", "oracle")},
-    "ledger": "Lifetime.ask",
+    **{
+        part: method
+        for part, method in ROUND_PARTS.items()
+        if part not in ("window", "oracle", "ledger")
+    },
+    "one answer a phase": "Lifetime.ask",
     "stored answers": "Lifetime.keep",
     "allowance": "LifeIdentity.__init__",
     "epochs": "Epochs.settle",

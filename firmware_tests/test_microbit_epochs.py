@@ -297,7 +297,7 @@ def test_words_that_are_drawn_again_do_not_fill_the_stack(lane: Lane) -> None:
 @pytest.mark.soak
 @MICROBIT
 def test_a_pool_that_is_filled_deep_down_would(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not found: less than once in 1000, for 10 estimates find four words to be enough."""
+    """Not found about once in 1000: when in 10 estimates no word is drawn again."""
     fault(monkeypatch, "thresh", "            self._entropy.refill(2)\n", "")
     with pytest.raises(AssertionError, match="recursion depth"):
         redrawn(lane)

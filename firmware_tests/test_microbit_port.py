@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import serial
 
-from firmware_tests.microbit import RAN, STA, Terminal, lba, make_task
+from firmware_tests.microbit import RAN, STA, Terminal, lba, make_task, thresh
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash.flat import LEDGER_SLOTS, SLOTS, STUB
@@ -159,6 +159,19 @@ def test_a_ledger_is_made_once_and_kept(desk: Desk) -> None:
     # Who spent what is forgotten: the device finds no ledger that is whole.
     assert desk.flash(task, None, new_identity=True).pseudonym != first.pseudonym
     assert desk.contents(*LEDGER_SLOTS) == [b"void", b"void"]
+
+
+@pytest.mark.soak
+def test_an_allowance_for_life_is_made_once(desk: Desk) -> None:
+    task = thresh()
+    first = desk.flash(task)
+    assert (first.identity, first.allowance, first.cap) == ("new", task.epsilon, None)
+    assert desk.heard() == task.id + bytes.fromhex(first.pseudonym)
+    # The board has paid for it, and has nothing left for another.
+    with pytest.raises(UserError, match=r"costs 1 for life, but 0 is left"):
+        desk.flash(thresh(votes=3))
+    again = desk.flash(task)
+    assert (again.pseudonym, again.identity, again.copied) == (first.pseudonym, "kept", 0)
 
 
 class Cut(BaseException):
