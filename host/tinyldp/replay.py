@@ -135,6 +135,7 @@ def displacements(
         thresholds=task.thresholds,
         symbols=_INDICES,
         method=None,
+        epochs=None,
     )
     origins = replay(indices, words, (i % _INDICES for i in range(n)), pool)  # type: ignore[arg-type]
     # A displacement beyond half the alphabet has no probability to speak of (laws.py).
