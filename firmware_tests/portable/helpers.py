@@ -108,6 +108,28 @@ def epoch_task(name=b"task-id!", **changed):
     return task
 
 
+class Port:
+    """A serial port of a test: what was written; what is read next, from incoming."""
+
+    def __init__(self):
+        self.written = []
+        self.incoming = b""
+        self.busy = False
+
+    def write(self, buf):
+        if self.busy:
+            return None
+        self.written.append(bytes(buf))
+        return len(buf)
+
+    def readinto(self, buf):
+        n = min(len(buf), len(self.incoming))
+        for i in range(n):
+            buf[i] = self.incoming[i]
+        self.incoming = self.incoming[n:]
+        return n or None
+
+
 class MemorySlot:
     """Keeps what was written; a write beyond `power` of them fails and tears the slot."""
 

@@ -1,6 +1,6 @@
 """The small agent says what the big one says, byte for byte, to the same host."""
 
-from helpers import EACH, Generator, Mixed, Words, make_task, player, task_of
+from helpers import EACH, Generator, Mixed, Port, Words, make_task, player, task_of
 
 from tinyldp_device import smallpost
 from tinyldp_device.agent import Agent
@@ -9,26 +9,6 @@ from tinyldp_device.small import SmallAgent, run
 from tinyldp_protocol.framing import HEAD, TAIL, Encoder
 from tinyldp_protocol.messages import put_ack
 from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, SCALE, STASWITCH
-
-
-class Port:
-    def __init__(self):
-        self.written = []
-        self.incoming = b""
-        self.busy = False
-
-    def write(self, buf):
-        if self.busy:
-            return None
-        self.written.append(bytes(buf))
-        return len(buf)
-
-    def readinto(self, buf):
-        n = min(len(buf), len(self.incoming))
-        for i in range(n):
-            buf[i] = self.incoming[i]
-        self.incoming = self.incoming[n:]
-        return n or None
 
 
 def ack(nonce, sequence, hello):

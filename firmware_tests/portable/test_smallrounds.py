@@ -1,6 +1,6 @@
 """The small round agent says what the big one says, byte for byte, to the same host."""
 
-from helpers import Clock, Generator, MemorySlot, Mixed, Words, epoch_task, round_task
+from helpers import Clock, Generator, MemorySlot, Mixed, Port, Words, epoch_task, round_task
 
 from tinyldp_device import ledger as l
 from tinyldp_device import lifetime, smallrounds
@@ -24,26 +24,6 @@ HELLO = 47
 STATUS = 30
 ANSWER = 25
 REFUSAL = 21
-
-
-class Port:
-    def __init__(self):
-        self.written = []
-        self.incoming = b""
-        self.busy = False
-
-    def write(self, buf):
-        if self.busy:
-            return None
-        self.written.append(bytes(buf))
-        return len(buf)
-
-    def readinto(self, buf):
-        n = min(len(buf), len(self.incoming))
-        for i in range(n):
-            buf[i] = self.incoming[i]
-        self.incoming = self.incoming[n:]
-        return n or None
 
 
 def framed(put, *fields):
