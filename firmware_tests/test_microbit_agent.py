@@ -55,8 +55,8 @@ COUNTING_TO_16 = "def reading(i):\n    return i * 7 % 16\n"
 # Values 0x0303, 0x030a, 0x0a03, 0x0a0a: Ctrl-C and newlines only.
 CONTROL = "def reading(i):\n    return 0x0303 + (i & 1) * 7 + (i >> 1 & 1) * 0x0700\n"
 ACK_FRAME = 20
-# A frame that the board rejects.
-NOT_OURS = b"\0end\0"
+# A frame that the board rejects; it has room for this beside three answers.
+NOT_OURS = b"\0?\0"
 
 
 def agent(
@@ -211,12 +211,14 @@ def test_a_hundred_thousand_reports(lane: Lane, tmp_path: Path) -> None:
     full_of_control_characters(lane, tmp_path, 100_000, 7000)
 
 
-def answers_at_worst(lane: Lane, tmp_path: Path, readings: int) -> tuple[int, int, int]:
+def answers_at_worst(
+    lane: Lane, tmp_path: Path, readings: int, resend: int
+) -> tuple[int, int, int]:
     """Bytes sent and taken, and messages rejected, with a host that spends every credit at once.
 
     It answers each frame by itself, while the board is busy with a sample and does not listen.
     """
-    task = make_task(batch=1, outbox=12, **PATIENT)
+    task = make_task(batch=1, outbox=12, resend=resend, beacon=PATIENT["beacon"])
     source = agent(readings, outbox=12, busy=120)
     store = Store.create(tmp_path / "board.db", task)
     intake = Intake(task, store)
@@ -241,9 +243,9 @@ def answers_at_worst(lane: Lane, tmp_path: Path, readings: int) -> tuple[int, in
         while (found := re.search(rb"end \d+ (\d+) (\d+) ", heard)) is None:
             assert time.monotonic() < deadline, heard[-300:]
             if time.monotonic() > again:
-                # Where the ring is full it may be lost, too. One that is heard is the last.
+                # Lost where too many answers have filled the ring. One that is heard is the last.
                 board.write(NOT_OURS)
-                again = time.monotonic() + 5
+                again = time.monotonic() + 10
             heard += board.read(4096, 0.1)
     store.close()
     return sent + len(NOT_OURS), int(found[2]), int(found[1])
@@ -251,16 +253,9 @@ def answers_at_worst(lane: Lane, tmp_path: Path, readings: int) -> tuple[int, in
 
 @MICROBIT
 def test_answers_never_overrun_the_ring(lane: Lane, tmp_path: Path) -> None:
-    """One time of three: on a busy computer the emulator loses bytes that a board would not."""
-    outcomes = []
-    for attempt in range(3):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        sent, taken, rejected = answers_at_worst(lane, folder, 120)
-        if (taken, rejected) == (sent, 0):
-            return
-        outcomes.append((sent, taken, rejected))
-    pytest.fail(f"bytes sent and taken, and messages rejected: {outcomes}")
+    """No answer is given up: once the segment is over, steps outrun any host's answer."""
+    sent, taken, rejected = answers_at_worst(lane, tmp_path, 120, 1 << 20)
+    assert (taken, rejected) == (sent, 0)
 
 
 @MICROBIT
@@ -268,7 +263,7 @@ def test_more_credit_would_overrun_it(
     lane: Lane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_credits(monkeypatch, 12)
-    sent, taken, _ = answers_at_worst(lane, tmp_path, 24)
+    sent, taken, _ = answers_at_worst(lane, tmp_path, 24, PATIENT["resend"])
     assert taken < sent
 
 

@@ -19,10 +19,13 @@ from tinyldp_device.identity import Identity
 from tinyldp_device.mechanism import small_pool_words
 from tinyldp_device.small import SmallAgent, run
 from tinyldp_device.state import State
-from tinyldp_protocol.messages import COUNTER_END
+from tinyldp_protocol.messages import COUNTER_END, RUNNING
 
 # Milliseconds until a step comes all the same, and drops a frame.
 _PATIENCE = 5000
+# Milliseconds of a step once the segment is over: with none, answers would be given up
+# before a busy host has sent them, and then come all at once.
+_OVER = 10
 
 
 class Steps:
@@ -42,7 +45,9 @@ class Steps:
         return a - b
 
     def sleep_ms(self, ms):
-        if agent.outbox.next - agent.outbox.lowest < OUTBOX or self.waited == _PATIENCE:
+        over = agent.health != RUNNING
+        room = agent.outbox.next - agent.outbox.lowest < OUTBOX
+        if room and not over or self.waited >= (_OVER if over else _PATIENCE):
             self.now += task.tick
             self.waited = 0
             return
