@@ -57,11 +57,13 @@ epochs"""
     study = load(tmp_path, paper(THRESH))
     assert settled(study) == ("paper", 1, 1000, None, None, None, None, None)
     study = load(
-        tmp_path, changed(HEAVY, ("dictionary", "coordinates = 64\nitems = 9\ndictionary"))
+        tmp_path, changed(HEAVY, ("dictionary", "coordinates = 64\nitems = 64\ndictionary"))
     )
-    assert settled(study)[5:7] == (64, 9)
+    assert settled(study)[5:7] == (64, 64)
     study = load(tmp_path, changed(HEAVY, ("rounds = 4096", "rounds = 100")))
     assert settled(study)[6] == 100
+    few = changed(HEAVY, ("dict", "items = 9\ndict"), ("support = 64", ""), ("= 5\n", "= 4\n"))
+    assert (load(tmp_path, few).stream or EpochStream("", ())).support == 9
     groups = changed(THRESH, ("means = [0.2, 0.7]", "means = [0, 1]\ngroups = [0.25]"))
     assert load(tmp_path, groups).stream == EpochStream("means", (1, 9), (0, 1), (0.25,))
     assert load(tmp_path, THRESH.partition("[stream]")[0] + "[fleet]\ndevices = 5").stream is None
@@ -174,6 +176,8 @@ def test_wrong_studies_get_one_sentence(tmp_path: Path, old: str, new: str, sent
         ("heavy = 5", "heavy = 65", r"heavy must lie in 1\.\.64"),
         ("support = 64", "support = 1", r"heavy must lie in 1\.\.1"),
         ("support = 64", "support = 100001", r"support must lie in 2\.\.100000"),
+        ("votes = 2\n", "votes = 2\nitems = 63\n", "support must be 63 or less, the items of a"),
+        ("support = 64", "support = 257", "support must be 256 or less, the items of a device's"),
         ("weight = 0.15", "weight = 0.21", "the heavy items' no more than 1 together"),
         ("weight = 0.15", "weight = 0", "weight must be above 0"),
         ("weight = 0.15", "means = [0.15]", 'means is not for source = "heavy"'),

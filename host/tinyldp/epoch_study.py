@@ -19,7 +19,8 @@
              groups    shares of the devices, each of which changes at its own one of
                        `at` after the first; the rest keeps the first mean
              heavy, weight, support  so many items have this share each (if absent 5
-                       of 0.15), among so many that occur (if absent 64)
+                       of 0.15), among so many that occur (if absent 64,
+                       or all items, or all that a table has room for)
 """
 
 from __future__ import annotations
@@ -131,8 +132,9 @@ def epoch_settings(sections: Sections, heavy: bool, devices: int, most: int) -> 
     )
 
 
-def epoch_stream(sections: Sections, heavy: bool, epochs: int, symbols: int) -> EpochStream | None:
+def epoch_stream(sections: Sections, settings: EpochSettings, symbols: int) -> EpochStream | None:
     """The [stream] of a study, or None."""
+    heavy = settings.items is not None
     source = sections.text("stream", "source")
     if source is None:
         for key in OF_THEIR_STREAM:
@@ -147,8 +149,21 @@ def epoch_stream(sections: Sections, heavy: bool, epochs: int, symbols: int) -> 
     for key in foreign:
         if sections.given("stream", key) is not None:
             raise UserError(f'[stream] {key} is not for source = "{name}".')
-    at = _at(sections, epochs)
-    return _heavy(sections, at, symbols) if heavy else _means(sections, at)
+    at = _at(sections, settings.epochs)
+    if settings.items is None:
+        return _means(sections, at)
+    stream = _heavy(sections, at, symbols, settings.items)
+    check_support(stream, settings.items)
+    return stream
+
+
+def check_support(stream: EpochStream, items: int) -> None:
+    """Raise UserError unless a device's table has room for all that occur."""
+    if stream.support > items:
+        raise UserError(
+            f"[stream] support must be {items} or less, the items of a device's table, "
+            f"but is {stream.support}: which of more it keeps depends on their order."
+        )
 
 
 def _at(sections: Sections, epochs: int) -> tuple[int, ...]:
@@ -185,9 +200,9 @@ def _means(sections: Sections, at: tuple[int, ...]) -> EpochStream:
     return EpochStream("means", at, tuple(map(float, means)), tuple(map(float, groups)))
 
 
-def _heavy(sections: Sections, at: tuple[int, ...], symbols: int) -> EpochStream:
+def _heavy(sections: Sections, at: tuple[int, ...], symbols: int, items: int) -> EpochStream:
     heavy = _number(sections, "heavy", 5)
-    support = _number(sections, "support", 64)
+    support = _number(sections, "support", min(64, symbols, items))
     weight = sections.decimal("stream", "weight")
     weight = Fraction(3, 20) if weight is None else weight
     for key, n, least, most in (("heavy", heavy, 1, support), ("support", support, 2, symbols)):

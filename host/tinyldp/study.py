@@ -568,7 +568,7 @@ def _epochs(sections: Sections, mechanism: int) -> Study:
         outbox=None,
         seed=_seed(sections),
         settings=settings,
-        stream=epoch_stream(sections, heavy, settings.epochs, domain),
+        stream=epoch_stream(sections, settings, domain),
     )
 
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.epoch_study import EpochStream
-from tinyldp.errors import UserError
+from tinyldp.epoch_study import EpochStream, check_support
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -72,11 +71,7 @@ class Heavy:
         self, task: Task, devices: int, stream: EpochStream, rng: np.random.Generator
     ) -> None:
         heavy, support = stream.heavy, stream.support
-        if support > task.items:
-            raise UserError(
-                f"[stream] support must be {task.items} or less, the items of a device's table, "
-                f"but is {support}: which of more it keeps depends on their order."
-            )
+        check_support(stream, task.items)
         self._rounds = task.rounds
         self._devices = devices
         self._stream = stream
