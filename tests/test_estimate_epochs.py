@@ -221,3 +221,11 @@ def test_no_reports_have_no_frequencies() -> None:
     one = FrequencyOracle(task, np.zeros(1024), 1)
     assert one.error() > 1
     assert not len(one.heavy_hitters().items)
+
+
+def test_the_scan_of_a_dictionary_tells_how_far_it_is() -> None:
+    task = heavy_task(1000, 4, 2, 2)
+    told: list[tuple[int, int]] = []
+    oracle = FrequencyOracle(task, np.zeros(task.coordinates), 100)
+    oracle.heavy_hitters(progress=lambda *now: told.append(now))
+    assert told == [*((2048 * i, 100_000) for i in range(1, 49)), (100_000, 100_000)]

@@ -15,7 +15,7 @@ import pytest
 from tests.collecting import rounds_task
 from tests.epoch_fleet import EpochDevice, EpochFleet, small_task, spread_devices
 from tests.modelled import Fleet, mixed
-from tinyldp import cli
+from tinyldp import cli, progress
 from tinyldp.collect.store import Store
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.mean import mean
@@ -58,6 +58,16 @@ def heavy(tmp_path_factory):
     line.commit()
     yield line
     line.store.close()
+
+
+def test_looking_for_heavy_items_shows_progress(heavy, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    data = report_data(heavy.store)
+    told = []
+    assert report_data(heavy.store, progress=lambda *now: told.append(now)) == data
+    assert told == [(1000, 1000)] * 2
+    assert cli.main(["report", heavy.store.name]) == 0
+    assert "1,000 of 1,000 items of the dictionary\n" in capsys.readouterr().err
 
 
 @pytest.fixture

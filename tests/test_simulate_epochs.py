@@ -204,6 +204,18 @@ def test_a_subgroup_that_changes_is_found() -> None:
     assert run.truth[15, 0] == pytest.approx(0.4, abs=0.01)
 
 
+def test_progress_goes_on_while_a_dictionary_is_scanned() -> None:
+    task = heavy_task(1000, 4, 2, 2)
+    told: list[tuple[int, int]] = []
+    run = simulate_epochs(task, 200, 1, lambda *now: told.append(now), epochs=2)
+    assert run.updates[0] == 1
+    each = 200 * task.rounds
+    scan = [*range(2048, 100_000, 2048), 100_000, 100_000]
+    assert told[:50] == [(each * done // 100_000, 2 * each) for done in scan]
+    assert told == sorted(told)
+    assert told[-1] == (2 * each, 2 * each)
+
+
 def test_items_change_on_schedule() -> None:
     task = heavy_task(1000, 4, 2, 2)
     stream = EpochStream("heavy", (1, 3, 6), heavy=5, weight=0.15, support=64)

@@ -22,6 +22,9 @@ from typing import Any
 
 from tinyldp.errors import UserError, keep_apart
 
+# What a report of HeavyThresh looks at one by one.
+_ITEMS = "items of the dictionary"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when all it promises held, 1 when not, 2 for bad input."""
@@ -411,7 +414,7 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
 def _collect(options: argparse.Namespace) -> int:
     from tinyldp.collect.collector import Collector
     from tinyldp.collect.store import Store
-    from tinyldp.progress import Progress
+    from tinyldp.progress import Progress, WorkProgress
     from tinyldp.report import report_data
     from tinyldp.report.data import counted
     from tinyldp.study import load_study, load_task
@@ -439,7 +442,9 @@ def _collect(options: argparse.Namespace) -> int:
         title = f"Listening on {links}{until}; Ctrl-C ends it, and all is kept in {store.name}."
         with Progress(title=title) as progress:
             collector.run(stop, progress.update)
-        _show(report_data(store), options.json)
+        with WorkProgress(_ITEMS) as looking:
+            data = report_data(store, progress=looking.update)
+        _show(data, options.json)
     finally:
         store.close()
     return 0
@@ -447,11 +452,18 @@ def _collect(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from tinyldp.collect.store import Store
+    from tinyldp.progress import WorkProgress
     from tinyldp.report import render_report, report_data, write_csv
 
     store = Store(options.db)
     try:
-        data = report_data(store, postprocess=options.postprocess, curve=options.curve)
+        with WorkProgress(_ITEMS) as progress:
+            data = report_data(
+                store,
+                postprocess=options.postprocess,
+                curve=options.curve,
+                progress=progress.update,
+            )
         if options.html:
             keep_apart(options.html, options.db)
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)

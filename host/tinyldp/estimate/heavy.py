@@ -17,6 +17,7 @@ of room, it is the frequency of what they kept.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,8 @@ from tinyldp.estimate.phi import signs
 from tinyldp_protocol.task import SCALE, Task
 
 Floats = npt.NDArray[np.float64]
+# Called with the items of the dictionary that are done, and their total.
+Told = Callable[[int, int], None]
 
 CONFIDENCE = 0.95
 # Items whose signs are held at a time, and coordinates from which |p|^2 is bounded.
@@ -76,17 +79,21 @@ class FrequencyOracle:
         """Of these items (integers in 0..symbols-1), each with an interval of its own."""
         return self._found(np.asarray(items, dtype=np.int64), confidence, 1, False)
 
-    def heavy_hitters(self, confidence: float = CONFIDENCE) -> Frequencies:
+    def heavy_hitters(
+        self, confidence: float = CONFIDENCE, progress: Told | None = None
+    ) -> Frequencies:
         """The items whose frequency is above 0 beyond doubt, the most frequent first.
 
         With `confidence` all intervals of the dictionary hold at once, so that no item is
-        among them that nobody has, and none is missing of 2 `error` or more.
+        among them that nobody has, and none is missing of 2 `error` or more. A large dictionary
+        takes minutes.
         """
         error = self.error(confidence, self._task.symbols)
-        found = [
-            start + np.flatnonzero(self._estimates(np.arange(start, end)) > error)
-            for start, end in self._parts()
-        ]
+        found = []
+        for start, end in self._parts():
+            found.append(start + np.flatnonzero(self._estimates(np.arange(start, end)) > error))
+            if progress is not None:
+                progress(end, self._task.symbols)
         result = self._found(np.concatenate(found), confidence, self._task.symbols, True)
         order = np.argsort(-result.frequencies, kind="stable")
         return replace(

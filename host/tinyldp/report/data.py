@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.estimate.frequency import CONFIDENCE
+from tinyldp.estimate.heavy import Told
 from tinyldp.laws import displacement_law, settled, why_no_law
 from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
@@ -76,6 +77,7 @@ def report_data(
     postprocess: str | None = None,
     curve: int | None = None,
     confidence: float = CONFIDENCE,
+    progress: Told | None = None,
 ) -> dict[str, Any]:
     """Everything that a report's tables say, made of dict, list, str, int, float and None.
 
@@ -95,6 +97,7 @@ def report_data(
     its rounds came to (rounds.rounds_tables); "epochs": the same of Thresh and HeavyThresh
     (epochs.epoch_tables). Of the devices of both, whose "rounds" is true, "sent", "received"
     and "duplicates" count answers, and none is lost or missing.
+    progress: told of the items of a dictionary that were looked at, which takes long.
     Raises UserError for an unknown name of a post-processing.
     """
     streams = store.streams()
@@ -140,7 +143,8 @@ def report_data(
             for table in rounds_tables(store, tasks, confidence)
         ],
         "epochs": [
-            {**table, "certificate": said[table["task"]]} for table in epoch_tables(store, tasks)
+            {**table, "certificate": said[table["task"]]}
+            for table in epoch_tables(store, tasks, progress)
         ],
         "streams": rows,
         "tasks": [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyldp.coordinate import EXHAUSTED
 from tinyldp.errors import UserError
-from tinyldp.estimate.heavy import FrequencyOracle
+from tinyldp.estimate.heavy import FrequencyOracle, Told
 from tinyldp.report.rounds import device_row, refusals, totals
 from tinyldp.report.symbols import clean
 from tinyldp.study import EPSILON_UNIT, TITLES
@@ -28,7 +28,9 @@ EPOCH_COLUMNS = (
 OF_MEANS = ("mean", "low", "high", "estimate_low", "estimate_high")
 
 
-def epoch_tables(store: Store, tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
+def epoch_tables(
+    store: Store, tasks: Mapping[str, Task], progress: Told | None = None
+) -> list[dict[str, Any]]:
     """For each Task with epochs what these came to.
 
     "steps": one entry for each epoch with "t", "outcome" (coordinate's EPOCH_OUTCOMES), "update"
@@ -41,14 +43,15 @@ def epoch_tables(store: Store, tasks: Mapping[str, Task]) -> list[dict[str, Any]
     (of the epoch that it was estimated in), "low" and "high" (of this epoch); None before the first
     estimate. All intervals are of 95 %. "heavy": whether it is HeavyThresh; then "found": for
     each update that was published "t", "n", "error" and "items" with "item", "frequency",
-    "low", "high" (heavy.FrequencyOracle.heavy_hitters). "outcomes": epochs by outcome;
-    "updates", "publications", "exhausted": how many. "refusals", "devices", "answers",
+    "low", "high" (heavy.FrequencyOracle.heavy_hitters, which tells `progress`). "outcomes": epochs
+    by outcome; "updates", "publications", "exhausted": how many. "refusals", "devices", "answers",
     "answer_bytes", "query_bytes": as of rounds. "problem": why there is nothing else, or None.
     """
-    return [_table(store, name, task) for name, task in tasks.items() if task.epochs is not None]
+    of_epochs = [(name, task) for name, task in tasks.items() if task.epochs is not None]
+    return [_table(store, name, task, progress) for name, task in of_epochs]
 
 
-def _table(store: Store, task_id: str, task: Task) -> dict[str, Any]:
+def _table(store: Store, task_id: str, task: Task, progress: Told | None) -> dict[str, Any]:
     rows = store.epochs(task_id)
     asked = {(question.t, question.phase): question for question in store.questions(task_id)}
     peers = store.peers(task_id)
@@ -82,7 +85,7 @@ def _table(store: Store, task_id: str, task: Task) -> dict[str, Any]:
     try:
         table["steps"] = _steps(task_id, task, rows, asked)
         if table["heavy"]:
-            table["found"] = [_found(task, row) for row in rows if row.published]
+            table["found"] = [_found(task, row, progress) for row in rows if row.published]
     except UserError as error:
         table["steps"] = []
         table["problem"] = clean(error)
@@ -154,8 +157,8 @@ def _step(
     return step
 
 
-def _found(task: Task, row: EpochRow) -> dict[str, Any]:
-    found = FrequencyOracle(task, row.release, row.n).heavy_hitters()
+def _found(task: Task, row: EpochRow, progress: Told | None) -> dict[str, Any]:
+    found = FrequencyOracle(task, row.release, row.n).heavy_hitters(progress=progress)
     columns = (found.items, found.frequencies, found.low, found.high)
     names = ("item", "frequency", "low", "high")
     return {

@@ -63,6 +63,13 @@ def simulate_epochs(
         items = data.items
         fleet = HeavyDevices(task, signs(task, items), devices, words)
     coordinator = EpochCoordinator(task, devices)
+    each = task.rounds * devices
+
+    def scanned(done: int, of: int) -> None:
+        # A large dictionary takes longer than all the rest of its epoch.
+        if progress is not None:
+            progress((t - 1) * each + each * done // of, epochs * each)
+
     decisions, truth, published, lives, found = [], [], [], [], []
     for t in range(1, epochs + 1):
         values, shares = data.draw(t, rng)
@@ -79,12 +86,12 @@ def simulate_epochs(
         elif decision.published:
             oracle = FrequencyOracle(task, decision.release, decision.n)
             published.append(oracle.frequency(items).frequencies)
-            found.append(oracle.heavy_hitters())
+            found.append(oracle.heavy_hitters(progress=scanned))
         else:
             published.append(published[-1])
         lives.append(_lives(task, fleet))
         if progress is not None:
-            progress(t * task.rounds * devices, epochs * task.rounds * devices)
+            progress(t * each, epochs * each)
     return EpochSimulation(
         task,
         devices,
