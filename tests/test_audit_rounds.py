@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.epochs_tasks import epoch_task
 from tests.test_hostile_server import FULL, RECOVERED, WINDOW, make_task
 from tinyldp import cli
 from tinyldp.audit import audit_rounds
@@ -82,6 +83,15 @@ def test_bad_options_are_one_sentence(
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_what_an_audit_takes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["audit", saved(epoch_task(), tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "An audit takes Tasks whose devices release at every step (RanSwitch, " in said
+    assert said.endswith(
+        " and Tasks with a method (LBU, LSP, LBD, LBA, LPU, LPD and LPA), not Thresh.\n"
+    )
 
 
 def test_the_library_refuses_a_task_without_a_method(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
-from tinyldp.study import refuse_rounds
+from tinyldp.study import TITLES, refuse_rounds
 from tinyldp_protocol.task import GRR, OLH, OUE, Task
 
 CONFIDENCE = 1 - 1e-6
@@ -96,7 +96,13 @@ def audit(
         raise UserError(f"The confidence must lie between 0 and 1, but is {confidence}.")
     if segments is not None and not _FEWEST <= segments <= _MOST:
         raise UserError(f"An audit takes {_FEWEST} to {_MOST:,} segments, not {segments:,}.")
-    refuse_rounds(task, "An audit")
+    if task.epochs is not None:
+        raise UserError(
+            "An audit takes Tasks whose devices release at every step (RanSwitch, StaSwitch, "
+            "JitterSort, GRR, OUE and OLH) and Tasks with a method (LBU, LSP, LBD, LBA, LPU, LPD "
+            f"and LPA), not {TITLES[task.mechanism]}."
+        )
+    refuse_rounds(task, "An audit of segments")
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
