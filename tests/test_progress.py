@@ -11,8 +11,8 @@ DEVICE = DeviceProgress("00" * 8, "mqtt", 12, 0, False)
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (None, "1 devices heard, 12 frames received\n"),
-        (6, "Step 6: 1 devices heard, 12 answers received\n"),
+        (None, "1 device heard, 12 frames received\n"),
+        (6, "Step 6: 1 device heard, 12 answers received\n"),
     ],
 )
 def test_lines(

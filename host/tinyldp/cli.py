@@ -414,9 +414,9 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
 def _collect(options: argparse.Namespace) -> int:
     from tinyldp.collect.collector import Collector
     from tinyldp.collect.store import Store
+    from tinyldp.figures import counted
     from tinyldp.progress import Progress, WorkProgress
     from tinyldp.report import report_data
-    from tinyldp.report.data import counted
     from tinyldp.study import load_study, load_task
 
     study = load_study(options.study)

@@ -30,6 +30,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.sections import Sections, nearest, short
 from tinyldp_protocol.task import SCALE
 
@@ -183,8 +184,8 @@ def _means(sections: Sections, at: tuple[int, ...]) -> EpochStream:
         raise UserError("[stream] means is missing.")
     if len(means) != len(at):
         raise UserError(
-            f"[stream] there must be one of means for each of at, but there are {len(means)} means "
-            f"for {len(at)} epochs."
+            f"[stream] there must be one of means for each of at, but there are "
+            f"{counted(len(means), 'mean')} for {counted(len(at), 'epoch')}."
         )
     for mean in means:
         if not 0 <= mean <= 1:
@@ -194,8 +195,8 @@ def _means(sections: Sections, at: tuple[int, ...]) -> EpochStream:
         raise UserError("[stream] groups must be above 0 and no more than 1 together.")
     if groups and len(groups) != len(at) - 1:
         raise UserError(
-            f"[stream] there must be one of groups for each change, but there are {len(groups)} "
-            f"groups for {len(at) - 1} changes."
+            f"[stream] there must be one of groups for each change, but there are "
+            f"{counted(len(groups), 'group')} for {counted(len(at) - 1, 'change')}."
         )
     return EpochStream("means", at, tuple(map(float, means)), tuple(map(float, groups)))
 
@@ -251,8 +252,8 @@ def _subgroups(sections: Sections, devices: int) -> tuple[int, int]:
         return 1, devices
     if not 1 <= smallest <= devices // subgroups:
         raise UserError(
-            f"[mechanism] smallest_subgroup must lie in 1..{devices // subgroups} for {subgroups} "
-            f"subgroups of {devices:,} devices, but is {smallest}."
+            f"[mechanism] smallest_subgroup must lie in 1..{devices // subgroups} for "
+            f"{counted(subgroups, 'subgroup')} of {counted(devices, 'device')}, but is {smallest}."
         )
     return subgroups, smallest
 

@@ -6,6 +6,15 @@ import decimal
 from fractions import Fraction
 
 
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """The number with its noun, in the plural if need be: with an s, if none is named."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def in_a_row(steps: int) -> str:
+    return "one step" if steps == 1 else f"{steps} consecutive steps"
+
+
 def stated(value: Fraction, unit: int) -> str:
     """The shortest decimal that a study could have stated: it was rounded down to the unit."""
     digits = 1

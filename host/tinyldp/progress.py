@@ -12,6 +12,7 @@ from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRem
 from rich.progress import Progress as Bars
 
 from tinyldp.collect.collector import Snapshot
+from tinyldp.figures import counted
 from tinyldp.stoppable import Stoppable
 
 _SECONDS = 2.0
@@ -98,8 +99,9 @@ class Progress(Stoppable):
     def _line(self) -> None:
         received = sum(self._received.values())
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
-        unit = "frames" if self._step is None else "answers"
-        said = f"{len(self._received)} devices heard, {received:,}{total} {unit} received"
+        unit = "frame" if self._step is None else "answer"
+        got = f"{received:,}{total} {unit}s" if total else counted(received, unit)
+        said = f"{counted(len(self._received), 'device')} heard, {got} received"
         if self._step is not None and self._epochs is not None:
             said = f"Epoch {self._step:,} of {self._epochs:,}: {said}"
         elif self._step is not None:
@@ -146,7 +148,7 @@ class FileProgress(_Row):
     def update(self, done: int, total: int, path: str) -> None:
         """`done` of `total` files are there, and `path` comes next."""
         if not self._show(done, total, path) and done == total:
-            print(f"{done} files {self._verb}", file=sys.stderr, flush=True)
+            print(f"{counted(done, 'file')} {self._verb}", file=sys.stderr, flush=True)
 
 
 class WorkProgress(_Row):

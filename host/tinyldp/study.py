@@ -59,7 +59,7 @@ from tinyldp.epoch_study import (
     epoch_stream,
 )
 from tinyldp.errors import UserError
-from tinyldp.figures import stated
+from tinyldp.figures import counted, stated
 from tinyldp.sections import Sections, nearest, read_bytes, short
 from tinyldp.spends import method_spends
 from tinyldp_protocol.cbor import Malformed
@@ -780,7 +780,10 @@ def _domain(domain: int | None, bins: tuple[int, ...] | None, missing: int | Non
         own = len(bins) + 1
         found = own + 1 if missing == own else own
         if domain not in (None, found):
-            raise UserError(f"[values] {len(bins)} edges make a domain of {found}, not {domain}.")
+            raise UserError(
+                f"[values] bins of {counted(len(bins), 'edge')} make a domain of {found}, "
+                f"not {domain}."
+            )
         domain = found
     if domain is None:
         raise UserError("[values] domain is missing: say how many symbols there are, or the bins.")

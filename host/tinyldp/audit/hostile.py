@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tinyldp.audit.oracles import bit, hashes
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.report.pictures import ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.simulate.pictures import check_ending, save
 from tinyldp_device.entropy import Entropy
@@ -294,7 +295,7 @@ def write_growth(recovery: Recovery, path: str | Path) -> None:
         axis.annotate("blind guesses", (count, 1 / recovery.task.symbols), (0, 3), **_NOTE)
         axis.set_xticks(many)
         axis.set_ylim(0, 1)
-        axis.set_xlabel(f"windows of {recovery.task.w} steps")
+        axis.set_xlabel(f"windows of {counted(recovery.task.w or 0, 'step')}")
         axis.set_ylabel("values guessed right")
         axis.legend(frameon=False)
         save(figure, path)

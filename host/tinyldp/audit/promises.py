@@ -16,6 +16,7 @@ from tinyldp.audit import oracles
 from tinyldp.audit.pairs import Pair
 from tinyldp.audit.streams import Integers, numbered, places
 from tinyldp.audit.transcripts import Transcripts
+from tinyldp.figures import counted
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import OLH, OUE, STASWITCH, Task
 
@@ -57,7 +58,9 @@ def whole_segments(transcripts: Transcripts) -> Promise:
 
 def padding(transcripts: Transcripts) -> Promise:
     """What a segment's last frame lacks in values is zeros."""
-    return Promise("padding", not transcripts.padded, f"of {transcripts.padded} segments not zeros")
+    return Promise(
+        "padding", not transcripts.padded, f"of {counted(transcripts.padded, 'segment')} not zeros"
+    )
 
 
 def of_stream(
@@ -83,7 +86,9 @@ def _same_values(pair: Pair, first: Integers, second: Integers) -> Promise:
     different = sum(
         int((np.sort(released, axis=1) != came).any(axis=1).sum()) for released in (first, second)
     )
-    return Promise(f"same values, {pair.where}", not different, f"{different} segments differ")
+    return Promise(
+        f"same values, {pair.where}", not different, f"different in {counted(different, 'segment')}"
+    )
 
 
 def _followed(pair: Pair) -> list[int]:
@@ -98,7 +103,7 @@ def _never_later(task: Task, pair: Pair, released: Integers) -> Promise:
     return Promise(
         f"delay, {pair.where}",
         latest <= task.k - 1,
-        f"at most {latest} steps, k-1 = {task.k - 1}",
+        f"at most {counted(latest, 'step')}, k-1 = {task.k - 1}",
     )
 
 

@@ -19,6 +19,7 @@ from tinyldp.audit.hostile import GREEDS, recover, write_growth
 from tinyldp.audit.intervals import lower
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.simulate.pictures import check_ending
 from tinyldp.study import METHOD_TITLES
 from tinyldp_protocol.task import Task
@@ -136,7 +137,7 @@ def audit_rounds(
 
 def text_round_audit(result: RoundAudit) -> str:
     """The audit as a table for people."""
-    windows = "".join(f"{f'{k} windows' if k > 1 else '1 window':>12}" for k in _counts(result))
+    windows = "".join(f"{counted(k, 'window'):>12}" for k in _counts(result))
     lines = [
         f"Audit of Task {result.task_id} ({result.mechanism}) on the lane {result.lane}: "
         f"{result.devices:,} devices under each siege, {result.seconds:g} s.",

@@ -10,6 +10,7 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim, epochs_claim, ranswitch_claim, rounds_claim
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
 
@@ -159,9 +160,10 @@ def _certify_rounds(task: Task, point: Fraction | None) -> Certificate:
     if losing:
         entry = checked[losing[0]]
         warnings += (
-            f"{len(losing)} of {len(checked)} entries lose more than the ledger charges for them,"
-            f" the first of them entry {losing[0]}: up to epsilon {digits_up(entry.loss)} for a"
-            f" spend of {entry.spend}/65536.",
+            f"More than the ledger charges is lost by {len(losing)} of"
+            f" {counted(len(checked), 'entry', 'entries')}, the first of them entry"
+            f" {losing[0]}: up to epsilon {digits_up(entry.loss)} for a spend of"
+            f" {entry.spend}/65536.",
         )
     return Certificate(
         task_id=task.id.hex(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyldp.certify import staswitch
+from tinyldp.figures import counted, in_a_row
 
 STREAM_DEFINITION = (
     "For every set O of outputs, Pr[A(S) in O] <= e^epsilon Pr[A(S') in O] + delta"
@@ -158,18 +159,20 @@ def flush(mechanism: str) -> str:
 
 
 def rounds_relation(w: int) -> str:
-    steps = "one step" if w == 1 else f"{w} consecutive steps"
-    return f"Two series S and S' of one device that differ in any values of {steps} (w-event)."
+    return (
+        f"Two series S and S' of one device that differ in any values of {in_a_row(w)} (w-event)."
+    )
 
 
 def rounds_lifetime(w: int, once: bool) -> str:
     text = (
-        f"epsilon bounds any {w} consecutive steps, and only these: every {w} steps may lose as"
+        f"epsilon bounds any {in_a_row(w)}, and only these: every"
+        f" {counted(w, 'step')} may lose as"
         " much again, without end, so over a lifetime there is no bound."
     )
     if not once:
         return text
-    return f"A device answers at most once in any {w} steps. {text}"
+    return f"A device answers at most once in any {counted(w, 'step')}. {text}"
 
 
 def oracle_lifetime(w: int | None) -> str:
@@ -179,7 +182,8 @@ def oracle_lifetime(w: int | None) -> str:
     )
     if w is None:
         return text
-    return f"Any {w} consecutive steps lose up to {w} times epsilon (w-event). " + text
+    times = "" if w == 1 else f"{w} times "
+    return f"Any {in_a_row(w)} may lose up to {times}epsilon (w-event). " + text
 
 
 def epochs_lifetime(steps: int) -> str:

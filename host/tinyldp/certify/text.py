@@ -10,6 +10,7 @@ from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.epochs import Saying
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
+from tinyldp.figures import counted
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT
 
 _WIDTH = 88
@@ -26,7 +27,7 @@ def text_certificate(certificate: Certificate) -> str:
         _line("delta", digits_up(c.delta)),
     ]
     if c.per_window is not None:
-        lines.append(_line(f"in {c.w} steps", f"epsilon {digits_up(c.per_window)}"))
+        lines.append(_line(f"in {counted(c.w or 0, 'step')}", f"epsilon {digits_up(c.per_window)}"))
     lines.append(_line("target", _target(c)))
     if c.entries:
         lines.append(_line("entries", _entries(c.entries)))

@@ -21,6 +21,7 @@ from tinyldp.collect.resuming import resume
 from tinyldp.collect.stopping import interruptible
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp_protocol.messages import COUNTER_MAX
 from tinyldp_protocol.task import Task
 
@@ -118,9 +119,10 @@ class Collector:
         last = self._store.last_heard(task.id.hex())
         rest = resting(task, None if last is None else _now() - last)
         if rest:
+            window = counted(task.w or 0, "step")
             self._news.append(
                 f"Rounds go on with step {start:,} in {math.ceil(rest / 1000):,} s: the method"
-                f" begins anew, once what was spent before has left each window of {task.w} steps."
+                f" begins anew, once what was spent before has left each window of {window}."
             )
         return Conversation(task, start, _clock() + rest)
 

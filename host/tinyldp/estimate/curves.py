@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 from tinyldp.errors import UserError
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.estimate.released import ReleaseLaw, release_law
+from tinyldp.figures import counted
 from tinyldp_protocol.task import Task
 
 Floats = npt.NDArray[np.float64]
@@ -180,7 +181,8 @@ def _undoing(law: ReleaseLaw, weights: Floats, ended: bool, every: int) -> tuple
     if number > _MOST_KNOTS:
         apart = -(-releases // _MOST_KNOTS)
         raise UserError(
-            f"A curve may have {_MOST_KNOTS} knots: take them at least {apart} steps apart."
+            f"A curve may have {_MOST_KNOTS} knots: take them at least"
+            f" {counted(apart, 'step')} apart."
         )
     knots = np.linspace(0, releases - 1, number)
     design, beyond = _design(law, knots)
@@ -188,8 +190,8 @@ def _undoing(law: ReleaseLaw, weights: Floats, ended: bool, every: int) -> tuple
     left, values, right = np.linalg.svd(design * scale, full_matrices=False)
     if values[-1] < _SMALLEST * values[0]:
         raise UserError(
-            f"With knots {every} steps apart the shuffling cannot be undone: what changes so"
-            " fast is not in the released means. Take them further apart."
+            f"With knots {counted(every, 'step')} apart the shuffling cannot be undone: what"
+            " changes so fast is not in the released means. Take them further apart."
         )
     undo = (right.T / values) @ left.T * scale.T
     if ended:
@@ -197,8 +199,8 @@ def _undoing(law: ReleaseLaw, weights: Floats, ended: bool, every: int) -> tuple
     given = np.abs(undo @ beyond).sum(axis=1) <= _UNSEEN
     if not given.any():
         raise UserError(
-            f"With knots {every} steps apart, what came in after the last release matters"
-            " everywhere: take longer segments, or another distance."
+            f"With knots {counted(every, 'step')} apart, what came in after the last release"
+            " matters everywhere: take longer segments, or another distance."
         )
     return knots[given], undo[given]
 

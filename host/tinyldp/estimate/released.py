@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.laws import (
     Law,
     displacement_law,
@@ -64,7 +65,8 @@ def release_law(task: Task, releases: int, ended: bool) -> ReleaseLaw:
     early = task.window - 1
     if releases * (late + 1 + early) > _LARGEST:
         raise UserError(
-            f"{releases} values are too many at once for a displacement of up to {late} steps."
+            f"{releases} values are too many at once for a displacement of up to"
+            f" {counted(late, 'step')}."
         )
     rows = np.zeros((releases, late + 1 + early))
     steps = releases if ended else releases + early

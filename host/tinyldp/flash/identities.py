@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyldp.errors import UserError
-from tinyldp.figures import stated
+from tinyldp.figures import counted, stated
 from tinyldp.flash.lifetimes import Lifetimes
 from tinyldp.flash.stored import Files, no_identity, stored_state
 from tinyldp_device import ledger
@@ -36,7 +36,7 @@ class Allowance:
     horizon: int
 
     def __str__(self) -> str:
-        return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {self.horizon} steps"
+        return f"{stated(Fraction(self.cap, _UNIT), _UNIT)} in any {counted(self.horizon, 'step')}"
 
 
 def allowance_of(task: Task) -> Allowance:

@@ -30,7 +30,7 @@ from tinyldp.certify.bounds import log_upper
 from tinyldp.certify.epochs import lifetime_loss, ratio
 from tinyldp.epoch_study import EpochSettings
 from tinyldp.errors import UserError
-from tinyldp.figures import stated
+from tinyldp.figures import counted, stated
 from tinyldp.planning.oracles import oue_threshold
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
@@ -197,8 +197,8 @@ def _chosen(study: Study) -> Chosen:
         epsilon -= settings.polls * settings.poll_epsilon
         if epsilon <= 0:
             raise _Degenerate(
-                f"[mechanism] poll_epsilon {float(settings.poll_epsilon):g} for each of "
-                f"{settings.polls} polls leaves nothing of epsilon {_shown(study)}"
+                f"[mechanism] poll_epsilon {float(settings.poll_epsilon):g} in "
+                f"{counted(settings.polls, 'poll')} leaves nothing of epsilon {_shown(study)}"
             )
         polls = [oue_threshold(settings.poll_epsilon)]
         if polls[0] >= SCALE // 2:
@@ -245,7 +245,8 @@ def _paper(study: Study, settings: EpochSettings, epsilon: Fraction) -> tuple[in
     if room <= 0:
         raise _Degenerate(
             f"the paper's noise needs a smallest subgroup of more than "
-            f"{3 * math.sqrt(spread / 2):,.0f} of {n:,} devices, and it has {settings.smallest:,}"
+            f"{3 * math.sqrt(spread / 2):,.0f} of {counted(n, 'device')}, and it has "
+            f"{settings.smallest:,}"
         )
     q = math.sqrt(math.log(per_failure) / (2 * n))
     r = math.log2(settings.epochs) * unit(study) / 2
@@ -353,7 +354,7 @@ def _larger(study: Study) -> Iterator[tuple[str, Study]]:
     for times in _MORE:
         devices = int(float(f"{n * times:.2g}"))
         smallest = settings.smallest * devices // n
-        text = f"{devices:,} devices"
+        text = counted(devices, "device")
         if settings.smallest < n:
             text += f", {smallest:,} of them in the smallest subgroup"
         yield text, replace(_with(study, smallest=smallest), devices=devices)

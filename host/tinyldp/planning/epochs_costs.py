@@ -12,6 +12,7 @@ from tinyldp.certify.bounds import digits_up, float_up
 from tinyldp.certify.epochs import sayings
 from tinyldp.estimate.heavy import CONFIDENCE
 from tinyldp.estimate.heavy import scale as report_scale
+from tinyldp.figures import counted
 from tinyldp.planning import epochs
 from tinyldp.planning.epochs import Change
 from tinyldp.planning.rounds_costs import frames_bytes
@@ -194,12 +195,8 @@ def described(task: Task) -> str:
     text = f"{TITLES[task.mechanism]}, {task.epochs} epochs of {task.rounds:,} steps"
     if task.mechanism == HEAVYTHRESH:
         text += f", {task.symbols:,} items in {task.coordinates:,} coordinates"
-    text += f", {_count(task.votes, 'vote')} and {_count(task.estimates, 'estimate')}"
-    return text if task.polls is None else f"{text}, {_count(task.polls, 'poll')}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+    text += f", {counted(task.votes, 'vote')} and {counted(task.estimates, 'estimate')}"
+    return text if task.polls is None else f"{text}, {counted(task.polls, 'poll')}"
 
 
 def cost_lines(task: Task, costs: EpochCosts) -> list[str]:

@@ -13,7 +13,7 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.certify.issue import natural_epsilon, stream_curve
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
-from tinyldp.figures import stated
+from tinyldp.figures import counted, stated
 from tinyldp.laws import displacement_law
 from tinyldp.planning import epochs_costs, rounds_costs
 from tinyldp.planning.epochs_costs import EpochCosts
@@ -216,9 +216,12 @@ def text_plan(plan: Plan) -> str:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:
         lines += [_oracle_loss(plan), _oracle_costs(plan)]
-    rest = "its ledger and frames" if task.method is not None else f"{task.outbox} frames"
     if plan.epochs is not None:
         rest = "its counters for life and frames"
+    elif task.method is not None:
+        rest = "its ledger and frames"
+    else:
+        rest = counted(task.outbox, "frame")
     lines.append(
         f"Device memory: {plan.device_bytes:,} bytes for the mechanism, its random words and "
         f"{rest}."
@@ -294,7 +297,7 @@ def _stream_costs(plan: Plan) -> list[str]:
     seconds = plan.latency_steps * task.tick / 1000
     return [
         f"Accuracy: {moved}; which values occurred is not hidden.",
-        f"Latency: {plan.latency_steps} steps on average ({seconds:.4g} s).",
+        f"Latency: {counted(plan.latency_steps, 'step')} on average ({seconds:.4g} s).",
     ]
 
 
@@ -303,7 +306,7 @@ def _oracle_loss(plan: Plan) -> str:
     assert plan.epsilon is not None
     text = f"Hides: each value, with epsilon {_bound(plan.epsilon)} a report"
     if task.w is not None:
-        text += f", {_bound(task.w * plan.epsilon)} in {task.w} steps"
+        text += f", {_bound(task.w * plan.epsilon)} in {counted(task.w, 'step')}"
     if task.epsilon is None:
         return text + "."
     target = f"epsilon {_target(task.epsilon, EPSILON_UNIT)}"
@@ -317,8 +320,8 @@ def _oracle_costs(plan: Plan) -> str:
         return "Accuracy: known when the study says how many devices there are, in [fleet] devices."
     deviation = plan.variance**0.5
     return (
-        f"Accuracy: with {plan.devices:,} reports an estimated share has a standard deviation of "
-        f"{deviation:.3g} (variance {plan.variance:.4g})."
+        f"Accuracy: with {counted(plan.devices or 0, 'report')} an estimated share has a standard "
+        f"deviation of {deviation:.3g} (variance {plan.variance:.4g})."
     )
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from tinyldp.certify import staswitch
 from tinyldp.certify.bounds import exp_bounds
 from tinyldp.errors import UserError
-from tinyldp.figures import down, stated, up
+from tinyldp.figures import counted, down, stated, up
 from tinyldp.planning.jitter import (
     MOST_L,
     jittersort_epsilon,
@@ -161,7 +161,7 @@ def _ranswitch(target: Target) -> str:
     if window is None:
         return "RanSwitch can't meet it either, with up to 1024 slots"
     wide = f" with a window of {window}" if window > target.k else ""
-    return f"RanSwitch{wide} meets the target with a latency of {window - 1} steps"
+    return f"RanSwitch{wide} meets the target with a latency of {counted(window - 1, 'step')}"
 
 
 def _others(target: Target) -> str:

@@ -10,7 +10,7 @@ from tinyldp.certify import oracles
 from tinyldp.certify.bounds import digits_up, float_up, log_upper
 from tinyldp.coordinate.entries import entry_task
 from tinyldp.estimate import expected_variance
-from tinyldp.figures import stated
+from tinyldp.figures import counted, in_a_row, stated
 from tinyldp.planning.rounds import telling_entry
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES, TITLES
 from tinyldp_device.ledger import RING_AT
@@ -139,7 +139,7 @@ def loss(task: Task) -> str:
     assert task.epsilon is not None
     cap = stated(Fraction(task.epsilon, EPSILON_UNIT), EPSILON_UNIT)
     return (
-        f"Hides: all values of any {task.w} consecutive steps, with epsilon {cap}, which the "
+        f"Hides: all values of any {in_a_row(task.w or 0)}, with epsilon {cap}, which the "
         "device itself enforces; there is no bound for a lifetime."
     )
 
@@ -154,12 +154,12 @@ def cost_lines(task: Task, costs: tuple[EntryCost, ...], devices: int | None) ->
         )
     elif not n:
         lines.append(
-            f"Accuracy: with {devices:,} devices there are steps that nobody is asked in; "
-            f"{task.w if task.method == LPU else 2 * (task.w or 0):,} are the fewest that fill "
-            "each group."
+            f"Accuracy: with {counted(devices or 0, 'device')} there are steps that nobody is "
+            f"asked in; {(task.w or 0) * (1 if task.method == LPU else 2):,} are the fewest that "
+            "fill each group."
         )
     else:
-        lines.append(f"Accuracy of an estimated share, from {n:,} answers to a query:")
+        lines.append(f"Accuracy of an estimated share, from {counted(n, 'answer')} to a query:")
     lines.append("  entry  spend     threshold   of 2^24    deviation   variance")
     step = max(1, -(-len(costs) // _SHOWN))
     shown = sorted({*range(0, len(costs), step), telling_entry(task), len(costs) - 1})
@@ -174,7 +174,7 @@ def cost_lines(task: Task, costs: tuple[EntryCost, ...], devices: int | None) ->
     if said.most > said.least:
         answers += f" to {said.most:.4g} (by how much the stream changes)"
     lines.append(
-        f"Communication: {answers} answers per device and step, of {said.answer_bytes} bytes; "
-        f"a query for all devices has {said.query_bytes}."
+        f"Communication: {answers} answer{'' if answers == '1' else 's'} per device and step, "
+        f"of {said.answer_bytes} bytes; a query for all devices has {said.query_bytes}."
     )
     return lines

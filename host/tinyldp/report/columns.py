@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tinyldp.figures import counted
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
@@ -290,7 +291,8 @@ def frequency_rows(table: Row) -> list[Row]:
 def frequency_legend(table: Row) -> str:
     """What the frequencies of one Task are about."""
     said = (
-        f"Shares among {table['reports']:,} reports that came, of {table['devices']:,} devices."
+        f"Shares among {counted(table['reports'], 'report')} that came, of"
+        f" {counted(table['devices'], 'device')}."
         " Raw: unbiased, and so sometimes below 0 or above 1. At least, at most: each interval"
         f" alone holds the true share with {100 * table['confidence']:g} %."
     )
@@ -463,8 +465,8 @@ def curve_legend(table: Row) -> str:
         else (f" The curve is taken as straight between knots {table['every']:.1f} steps apart.")
     )
     return (
-        f"Mean symbol of what came in, over {table['devices']:,} devices by the step of their"
-        f" segments, with the shuffling undone by its exact law.{knots} Each interval alone holds"
-        f" the mean with {100 * table['confidence']:g} %, for many devices; its noise is"
+        f"Mean symbol of what came in, over {counted(table['devices'], 'device')} by the step of"
+        f" their segments, with the shuffling undone by its exact law.{knots} Each interval alone"
+        f" holds the mean with {100 * table['confidence']:g} %, for many devices; its noise is"
         f" {table['noise']:.3g} times that of a released mean."
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.estimate.heavy import Told
+from tinyldp.figures import counted
 from tinyldp.laws import displacement_law, settled, why_no_law
 from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
@@ -173,11 +174,6 @@ def certificate_said(certificate: Mapping[str, Any] | None) -> str:
 
 def _rounded_up(x: float) -> str:
     return f"{Context(prec=4, rounding=ROUND_CEILING).plus(Decimal(x)):g}"
-
-
-def counted(n: int, noun: str) -> str:
-    """The number with its noun, in the plural if need be."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def mechanism_name(task: Task) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.figures import counted
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing, svg
 
 # Epochs up to which each has a mark of its own; items that are named.
@@ -31,7 +32,7 @@ def mean_picture(key: str, table: dict[str, Any]) -> str:
         axis.set_title("Mean in each epoch")
         _epochs(axis, t)
         _legend(figure, axis, 4)
-        return svg(figure, key, f"Published means of {len(steps)} epochs.")
+        return svg(figure, key, f"Published means of {counted(len(steps), 'epoch')}.")
 
 
 def items_picture(key: str, table: dict[str, Any]) -> str:
@@ -56,7 +57,7 @@ def items_picture(key: str, table: dict[str, Any]) -> str:
         axis.set_xlabel("item")
         axis.axhline(0, color=QUIET, lw=0.8, zorder=0)
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
-        return svg(figure, key, f"Items found at {len(found)} updates.")
+        return svg(figure, key, f"Items found at {counted(len(found), 'update')}.")
 
 
 def votes_picture(key: str, table: dict[str, Any]) -> str:
@@ -80,7 +81,7 @@ def votes_picture(key: str, table: dict[str, Any]) -> str:
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
         _epochs(axis, t)
         _legend(figure, axis, 3)
-        return svg(figure, key, f"Votes of {len(steps)} epochs.")
+        return svg(figure, key, f"Votes of {counted(len(steps), 'epoch')}.")
 
 
 def _column(steps: list[dict[str, Any]], name: str) -> npt.NDArray[np.float64]:

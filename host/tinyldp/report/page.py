@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
@@ -43,7 +44,6 @@ from tinyldp.report.columns import (
 from tinyldp.report.data import (
     UNCERTIFIED,
     Arrays,
-    counted,
     is_stream,
     report_data,
 )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.laws import displacement_law, settled
 from tinyldp.report.symbols import missing_alone, symbol_name
 from tinyldp_protocol.task import Task
@@ -111,7 +112,7 @@ def series_picture(
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
         shown = "Released series" + ("" if original is None else " over the original one")
-        return svg(figure, key, f"{shown}: {steps:,} steps.")
+        return svg(figure, key, f"{shown}: {counted(steps, 'step')}.")
 
 
 def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
@@ -138,7 +139,7 @@ def law_picture(key: str, task: Task, moved: npt.NDArray[Any] | None) -> str:
             axis.axvline(0, color=GRID, zorder=0)
             beyond = 1 - float(bars.sum())
             if beyond > 1e-6:
-                notes.append(f"later than {last} steps: {100 * beyond:.2f} % by the law")
+                notes.append(f"later than {counted(last, 'step')}: {100 * beyond:.2f} % by the law")
         inner = None if moved is None else settled(moved, task.window)
         if inner is not None:
             seen = inner[(inner >= first) & (inner <= last)]
@@ -221,7 +222,7 @@ def over_time_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return svg(figure, key, f"Estimated shares over time, in {len(pieces)} pieces.")
+        return svg(figure, key, f"Estimated shares over time, in {counted(len(pieces), 'piece')}.")
 
 
 def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
@@ -242,7 +243,7 @@ def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
             label="interval",
         )  # fmt: skip
         axis.plot(table["steps"], table["means"], color=RELEASED, lw=1.4, label="estimated mean")
-        axis.set_title(f"Mean over {table['devices']:,} devices of what came in")
+        axis.set_title(f"Mean over {counted(table['devices'], 'device')} of what came in")
         if task.bins is not None:
             _name_symbols(axis, task)
         axis.set_xlabel("step")
@@ -250,7 +251,7 @@ def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
-        return svg(figure, key, f"Estimated mean curve over {len(released):,} steps.")
+        return svg(figure, key, f"Estimated mean curve over {counted(len(released), 'step')}.")
 
 
 def _value_name(task: Task, value: int) -> str:
@@ -286,7 +287,7 @@ def _overview(
             gone, np.zeros(len(gone)), "|", color=GAP, ms=9, mew=1.4, clip_on=False,
             label="lost or missing",
         )  # fmt: skip
-    title = f"All {steps:,} steps"
+    title = f"All {counted(steps, 'step')}"
     axis.set_title(title if size == 1 else f"{title}, means of {size}")
 
 

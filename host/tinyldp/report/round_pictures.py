@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyldp.figures import counted
 from tinyldp.report.pictures import BARS, ORIGINAL, QUIET, RELEASED, drawing, svg
 
 
@@ -29,7 +30,7 @@ def rounds_picture(key: str, table: dict[str, Any]) -> str:
         _steps(axis)
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
         _legend(figure, axis, 4)
-        return svg(figure, key, f"Estimated shares over {len(steps)} steps.")
+        return svg(figure, key, f"Estimated shares over {counted(len(steps), 'step')}.")
 
 
 def decisions_picture(key: str, table: dict[str, Any]) -> str:
@@ -54,7 +55,7 @@ def decisions_picture(key: str, table: dict[str, Any]) -> str:
         below.bar(t, spent, width=1.0, color=BARS)
         below.set_ylabel("ε spent")
         _steps(below)
-        return svg(figure, key, f"Decisions of {len(steps)} steps.")
+        return svg(figure, key, f"Decisions of {counted(len(steps), 'step')}.")
 
 
 def _dissimilarity(above: Any, t: Any, dis: Any, err: Any, published: Any) -> None:

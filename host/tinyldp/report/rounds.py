@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import Estimate, frequencies, supports
+from tinyldp.figures import counted
 from tinyldp.report.estimates import FOLLOWED
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES, TITLES
@@ -249,15 +250,16 @@ def summary(table: Mapping[str, Any]) -> str:
     """What one Task's rounds came to, in a few sentences."""
     steps = table["steps_in_all"]
     outcomes = ", ".join(f"{n:,} {name}" for name, n in table["outcomes"].items())
-    said = f"{steps:,} steps" + (f": {outcomes}." if outcomes else ".")
-    said += f" {table['answers']:,} answers of {len(table['devices']):,} devices"
+    said = counted(steps, "step") + (f": {outcomes}." if outcomes else ".")
+    said += f" {counted(table['answers'], 'answer')} of {counted(len(table['devices']), 'device')}"
     if table["cfpu"] is not None:
         said += (
             f": {table['cfpu']:.3f} for each device and step, and {table['cfpu_asked']:.3f}"
             " were asked for"
         )
     said += f"; an answer takes {table['answer_bytes']} bytes, a query {table['query_bytes']}."
-    said += f" No device spends more than ε {_short(table['epsilon'])} in any {table['w']} steps."
+    window = counted(table["w"], "step")
+    said += f" No device spends more than ε {_short(table['epsilon'])} in any {window}."
     if table["steps"] and not estimated(table):
         said += (
             " Nothing was published: never was a change seen that exceeded the error of a"

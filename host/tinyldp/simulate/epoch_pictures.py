@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tinyldp.figures import counted
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED
 from tinyldp.simulate.simulation import EpochSimulation
 from tinyldp.study import TITLES
@@ -31,7 +32,7 @@ def draw_epochs(figure: Figure, simulation: EpochSimulation) -> None:
     _votes(middle, times, simulation)
     _lives(below, times, simulation)
     above.set_title(
-        f"{TITLES[simulation.task.mechanism]}, {simulation.devices:,} devices, "
+        f"{TITLES[simulation.task.mechanism]}, {counted(simulation.devices, 'device')}, "
         f"epochs of {simulation.task.rounds:,} steps"
     )
     below.set_xlabel("epoch")

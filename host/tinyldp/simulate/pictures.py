@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.laws import displacement_law
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.report.symbols import symbol_name
@@ -107,7 +108,7 @@ def _means(axis: Axes, simulation: StreamSimulation) -> None:
     steps = np.arange(simulation.steps)
     axis.plot(steps, simulation.arrived, color=ORIGINAL, lw=2.4, label="as it came in")
     axis.plot(steps, simulation.released, color=RELEASED, lw=1, label="released")
-    axis.set_title(f"Mean symbol of {simulation.devices:,} devices")
+    axis.set_title(f"Mean symbol of {counted(simulation.devices, 'device')}")
     axis.set_xlabel("step")
     axis.set_ylim(bottom=0)
     axis.legend()
@@ -133,7 +134,8 @@ def _frequencies(axis: Axes, simulation: OracleSimulation) -> None:
     else:
         axis.set_xticks(ticks, [symbol_name(simulation.task, int(tick)) for tick in ticks])
     axis.set_title(
-        f"One round of {TITLES[simulation.task.mechanism]} from {simulation.devices:,} devices"
+        f"One round of {TITLES[simulation.task.mechanism]} from "
+        f"{counted(simulation.devices, 'device')}"
     )
     if shown < simulation.task.symbols:
         axis.annotate(
@@ -174,7 +176,7 @@ def _releases(figure: Figure, simulation: RoundSimulation) -> None:
     more = f", the first {len(shown)} of {task.symbols:,} values" if part else ""
     axes[0].set_title(
         f"{METHOD_TITLES[task.method]} over {TITLES[task.mechanism]},"
-        f" {simulation.devices:,} devices{more}"
+        f" {counted(simulation.devices, 'device')}{more}"
     )
     axes[-1].set_xlabel("step")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
 from tinyldp.simulate.pictures import check_ending, save
@@ -154,7 +155,8 @@ def text_sweep(swept: Sweep) -> str:
     """Two tables of the mean squared error: a row for each setting, a column for each method."""
     lines = [
         f"Mean squared error, {swept.source}, d = {swept.symbols}, {swept.oracle}, "
-        f"{swept.devices:,} devices, {swept.steps:,} steps, mean of {swept.seeds} seeds"
+        f"{counted(swept.devices, 'device')}, {counted(swept.steps, 'step')}, "
+        f"mean of {counted(swept.seeds, 'seed')}"
     ]
     for name, points in (("epsilon", swept.against_epsilon), ("w", swept.against_w)):
         if not points:
@@ -179,8 +181,8 @@ def write_sweep_picture(swept: Sweep, path: str | Path) -> None:
         _curves(left, "epsilon", swept.against_epsilon)
         _curves(right, "w", swept.against_w)
         left.set_ylabel("mean squared error")
-        left.set_title(f"{swept.source}, d = {swept.symbols}, {swept.devices:,} devices")
-        right.set_title(f"mean of {swept.seeds} seeds, {swept.oracle}")
+        left.set_title(f"{swept.source}, d = {swept.symbols}, {counted(swept.devices, 'device')}")
+        right.set_title(f"mean of {counted(swept.seeds, 'seed')}, {swept.oracle}")
         handles, labels = (left if swept.against_epsilon else right).get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS))
         save(figure, path)

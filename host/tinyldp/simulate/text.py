@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tinyldp.figures import counted
 from tinyldp.laws import why_no_law
 from tinyldp.simulate.simulation import (
     AGGREGATE,
@@ -44,7 +45,7 @@ def text_simulation(simulation: Simulation) -> str:
             notes.append(why_no_law(task))
         else:
             rows.append(("by the exact law, far from the ends", f"{simulation.expected:.3f} steps"))
-        rows.append(("largest delay", f"{simulation.max_delay:,} steps"))
+        rows.append(("largest delay", counted(simulation.max_delay, "step")))
     if isinstance(simulation, OracleSimulation):
         rows.append(("reports drawn", simulation.method))
         rows.append(("mean squared error", f"{simulation.mse:.3e}"))
@@ -84,7 +85,7 @@ def _rounds(simulation: RoundSimulation) -> list[tuple[str, str]]:
         ("answers a device and step (CFPU)", f"{simulation.cfpu:.4f}"),
         ("by the formula", f"{simulation.expected_cfpu:.4f}"),
         (
-            f"most spent in {simulation.task.w} steps",
+            f"most spent in {counted(simulation.task.w or 0, 'step')}",
             f"{spent:.4f} of epsilon = {simulation.task.epsilon / EPSILON_UNIT:.4g}",
         ),
         ("queries refused", f"{simulation.refused:,}"),

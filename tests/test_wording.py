@@ -1,0 +1,72 @@
+"""Sentences about one of something are in the singular."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.epochs_studies import THRESH, changed
+from tests.epochs_studies import load as load_epochs
+from tinyldp.certify import certify, text_certificate
+from tinyldp.errors import UserError
+from tinyldp.figures import counted
+from tinyldp.planning import choose, plan, text_plan
+from tinyldp.simulate import simulate, text_simulation
+
+PLURAL = re.compile(r"(?<![\d.,^])1 (?:consecutive )?[a-z]+s\b")
+STUDY = """
+[study]
+name = "one"
+[mechanism]
+name = "{name}"
+[privacy]
+{privacy}
+[values]
+domain = 2
+[fleet]
+devices = 1
+"""
+
+
+def test_a_number_with_its_noun() -> None:
+    assert [counted(n, "step") for n in (0, 1, 2, 1000)] == [
+        "0 steps",
+        "1 step",
+        "2 steps",
+        "1,000 steps",
+    ]
+    assert counted(1, "entry", "entries") == "1 entry"
+    assert counted(3, "entry", "entries") == "3 entries"
+    assert PLURAL.search("a report in 1 steps")
+
+
+@pytest.mark.parametrize(
+    ("name", "privacy"),
+    [
+        ("grr", "epsilon = 1\nw = 1"),
+        ("lbu", "epsilon = 1\nw = 1"),
+        ("lpu", "epsilon = 1\nw = 3"),
+        ("ranswitch", "epsilon = 4\ndelta = 0.9\nk = 2"),
+        ("staswitch", "epsilon = 4\ndelta = 0.9\nk = 2"),
+    ],
+)
+def test_studies_of_one(tmp_path: Path, name: str, privacy: str) -> None:
+    path = tmp_path / "one.toml"
+    text = STUDY.format(name=name, privacy=privacy)
+    if "switch" in name:
+        text += "[timing]\noutbox = 1\n"
+    path.write_text(text)
+    planned = plan(path)
+    said = [text_plan(planned), text_certificate(certify(planned.task))]
+    if name != "lpu":
+        said.append(text_simulation(simulate(path, steps=60)))
+    for text in said:
+        assert not PLURAL.search(text), text
+
+
+def test_a_refusal_for_one(tmp_path: Path) -> None:
+    one = "votes = 2\npolls = 1\npoll_epsilon = 4\n"
+    with pytest.raises(UserError, match="poll_epsilon 4 in 1 poll leaves nothing"):
+        choose(load_epochs(tmp_path, changed(THRESH, ("votes = 2\n", one))))
