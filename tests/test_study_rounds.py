@@ -203,7 +203,7 @@ def test_what_does_not_take_rounds_says_so(tmp_path: Path) -> None:
     from tinyldp.replay import replay
 
     task = choose(load(tmp_path))
-    with pytest.raises(UserError, match=r"An audit takes Tasks .*, not LBA, whose devices answer"):
+    with pytest.raises(UserError, match=r"An audit of segments takes .*, not LBA, whose devices"):
         audit(task, "cpython")
     with pytest.raises(UserError, match=r"A replay takes Tasks .*, not LBA"):
         replay(task, bytes(10_000), [1, 2, 3])
