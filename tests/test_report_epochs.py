@@ -20,6 +20,7 @@ from tinyldp.collect.store import Store
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.mean import mean
 from tinyldp.report import render_report, report_data, text_report, write_csv
+from tinyldp.report.epochs import epochs_summary
 from tinyldp_protocol.task import HEAVYTHRESH, LBU
 
 
@@ -212,6 +213,34 @@ def test_items_in_all_forms(heavy, tmp_path):
     assert [int(row["item"]) for row in rows] == [
         item["item"] for found in table["found"] for item in found["items"]
     ]
+
+
+def test_a_new_database_beside_devices_that_are_ahead(tmp_path):
+    """One sentence says what is known: not that estimates are used up, nor that some may come."""
+    task = small_task()
+    line = EpochFleet(tmp_path / "a.db", task, spread_devices(task, 4))
+    line.until(5)
+    line.path = tmp_path / "new.db"
+    line.store.close()
+    line.restart()
+    line.until(16)
+    data = report_data(line.store)
+    table = data["epochs"][0]
+    line.store.close()
+    assert table["exhausted"] > 0
+    assert not table["publications"]
+    for said in (text_report(data, width=10_000), epochs_summary(table)):
+        assert (
+            " an update was voted for, but devices have answered epochs that this database does"
+            " not know, and may have no estimates left: nothing is published, until devices have"
+            " another Task."
+        ) in said
+        assert "yet" not in said
+        assert "estimates are exhausted" not in said
+    silent = {**table, "updates": table["estimates"]}
+    assert "but all estimates were asked for, and no answer came: nothing is" in epochs_summary(
+        silent
+    )
 
 
 def test_nothing_yet(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinyldp.coordinate import EXHAUSTED
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle, Told
+from tinyldp.figures import counted
 from tinyldp.report.rounds import device_row, refusals, totals
 from tinyldp.report.symbols import clean
 from tinyldp.study import EPSILON_UNIT, TITLES
@@ -178,20 +179,16 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
     said = f"{table['steps_in_all']:,} of {table['epochs']:,} epochs are decided"
     said += f": {outcomes}." if outcomes else "."
     said += f" Updates asked for: {table['updates']:,}."
-    said += f" {table['answers']:,} answers of {len(table['devices']):,} devices; an answer takes"
-    said += f" {table['answer_bytes']} bytes, a query {table['query_bytes']}."
+    said += f" {counted(table['answers'], 'answer')} of {counted(len(table['devices']), 'device')};"
+    said += f" an answer takes {table['answer_bytes']} bytes, a query {table['query_bytes']}."
     said += (
-        f" A device says something of its data in no more than {table['votes']:,} votes and"
-        f" {table['estimates']:,} estimates, in all its life under this Task,"
+        f" A device says something of its data in no more than {counted(table['votes'], 'vote')}"
+        f" and {counted(table['estimates'], 'estimate')}, in all its life under this Task,"
     )
     if table["polls"]:
-        said += f" and in {table['polls']:,} polls whether it has votes left,"
+        said += f" and in {counted(table['polls'], 'poll')} whether it has votes left,"
     said += f" for which it pays ε {math.ceil(table['epsilon'] * 10_000) / 10_000:g}."
-    if table["exhausted"]:
-        said += (
-            f" In {table['exhausted']:,} epochs an update was voted for, but estimates are"
-            " exhausted: the last one stands, until devices have another Task."
-        )
+    said += _exhausted(table)
     last = table["steps"][-1] if table["steps"] else None
     if last is not None and last.get("mean") is not None and last["low"] is not None:
         said += (
@@ -199,6 +196,26 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
             f" {last['since']:,}, and lies between {last['low']:.3f} and {last['high']:.3f} with"
             " 95 %."
         )
-    if last is not None and last["since"] is None:
+    if last is not None and last["since"] is None and not table["exhausted"]:
         said += " Nothing was published yet."
     return said
+
+
+def _exhausted(table: Mapping[str, Any]) -> str:
+    """That no update was made any more, why, and what stands."""
+    if not table["exhausted"]:
+        return ""
+    if table["updates"] < table["estimates"]:
+        why = (
+            "devices have answered epochs that this database does not know, and may have no"
+            " estimates left"
+        )
+    elif table["publications"]:
+        why = "estimates are exhausted"
+    else:
+        why = "all estimates were asked for, and no answer came"
+    stands = "the last one stands" if table["publications"] else "nothing is published"
+    return (
+        f" In {counted(table['exhausted'], 'epoch')} an update was voted for, but {why}: {stands},"
+        " until devices have another Task."
+    )
