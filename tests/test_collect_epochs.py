@@ -494,10 +494,9 @@ def test_a_database_without_its_epochs_is_damaged(tmp_path):
     Store.create(tmp_path / "a.db", task).close()
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("DROP TABLE epochs")
-    store = Store(tmp_path / "a.db")
-    with pytest.raises(UserError, match="lacks the table of epochs"):
-        store.epochs(task.id.hex())
-    store.close()
+    for opened in (Store, lambda path: Store.create(path, task)):
+        with pytest.raises(UserError, match="lacks the table of epochs"):
+            opened(tmp_path / "a.db")
 
 
 def test_a_damaged_estimate_is_told_before_anything_is_asked(fleet):

@@ -9,14 +9,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from tests.collecting import make_task
+from tests.collecting import make_task, rounds_task
+from tests.epochs_tasks import epoch_task
 from tinyldp.collect.decoding import Hello
 from tinyldp.collect.records import Batch, BootState
-from tinyldp.collect.schema import BOOT_STATE, FRAMES, UPDATE_BOOT, Prepared
+from tinyldp.collect.schema import BOOT_STATE, FRAMES, METADATA, ROUNDS, UPDATE_BOOT, Prepared
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp_protocol.messages import ENDED, RUNNING
-from tinyldp_protocol.task import OLH, OUE
+from tinyldp_protocol.task import LBU, OLH, OUE
 
 TASK = make_task()
 HELLO = Hello(b"\0\1\0", TASK.id, b"wearer 1", b"nonce  1", 1, 0)
@@ -278,3 +279,37 @@ def test_a_foreign_database_is_not_touched(tmp_path):
     with pytest.raises(UserError, match="no tinyldp store"):
         Store(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("table", sorted(METADATA.tables))
+def test_a_lost_table_is_told_and_not_made_again(table, tmp_path):
+    """By collect in the words of report; a store without a row is a new one."""
+    path = tmp_path / "a.db"
+    Store.create(path, epoch_task()).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO counters VALUES ('usb', 'crc', 1)")
+        if table == "counters":
+            connection.execute("INSERT INTO alarms VALUES ('a', 'b', 'c', 1)")
+        connection.execute(f"DROP TABLE {table}")
+    said = []
+    for opened in (Store, lambda path: Store.create(path, epoch_task())):
+        with pytest.raises(UserError) as error:
+            opened(path)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    with sqlite3.connect(path) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall():
+            if name in METADATA.tables:
+                connection.execute(f'DELETE FROM "{name}"')
+    Store.create(path, epoch_task()).close()
+    assert Store(path).task_ids() == [epoch_task().id.hex()]
+
+
+def test_a_store_without_its_rounds_is_damaged(tmp_path):
+    path = tmp_path / "a.db"
+    Store.create(path, rounds_task(LBU)).close()
+    with sqlite3.connect(path) as connection:
+        for table in ROUNDS:
+            connection.execute(f"DROP TABLE {table}")
+    with pytest.raises(UserError, match="damaged: it lacks the tables of rounds"):
+        Store.create(path, rounds_task(LBU))

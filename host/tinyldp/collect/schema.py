@@ -254,6 +254,15 @@ def table_names(engine: sa.Engine) -> set[str]:
     return set(sa.inspect(engine).get_table_names())
 
 
+def is_empty(engine: sa.Engine, names: Iterable[str]) -> bool:
+    """Whether none of these tables of ours holds a row."""
+    with engine.connect() as connection:
+        tables = [METADATA.tables[name] for name in names]
+        # By a number: of a damaged table no column need be there.
+        queries = [sa.select(sa.literal(1)).select_from(table).limit(1) for table in tables]
+        return not any(connection.scalar(query) for query in queries)
+
+
 class Prepared:
     """A statement for many rows, in the driver's own words.
 

@@ -54,6 +54,7 @@ from tinyldp.collect.schema import (
     Damaged,
     Prepared,
     check,
+    is_empty,
     make_tables,
     open_engine,
     sentences,
@@ -74,7 +75,8 @@ _SELECT = 500
 class Store:
     """The database at a path (SQLite) or a SQLAlchemy URL, which must exist.
 
-    Raises UserError when it does not, or is no tinyldp store.
+    Raises UserError when it does not, is no tinyldp store, or has lost tables: an older one lacks
+    those of rounds or epochs, but knows no Task of them.
     """
 
     def __init__(self, path_or_url: str | Path) -> None:
@@ -93,6 +95,8 @@ class Store:
             lacking = ", ".join(sorted(ROUNDS - there))
             raise UserError(f"{self.name} is damaged: its tables of rounds lack {lacking}.")
         self._tasks: dict[str, Task] = {}
+        if not (self._rounds and self._epochs):
+            self._check_tasks()
         self._insert_frame = Prepared(self._engine, FRAMES.insert(), FRAMES.columns.keys())
         self._insert_answer = Prepared(self._engine, ANSWERS.insert(), ANSWERS.columns.keys())
         self._update_boot = Prepared(self._engine, UPDATE_BOOT, BOOT_STATE)
@@ -103,14 +107,18 @@ class Store:
     ) -> "Store":
         """Open the store, made first if there is none; keep the Task, and its certificate's JSON.
 
-        Without a certificate the Task is uncertified from now on, and reports say so.
+        An older one is given the tables that it lacks; one that has lost some is refused. Without a
+        certificate the Task is uncertified from now on, and reports say so.
         """
         name = str(path_or_url)
         engine = open_engine(name)
         with sentences(name):
             for attempt in range(_ATTEMPTS):
                 try:
-                    if table_names(engine) <= set(METADATA.tables):
+                    there = table_names(engine)
+                    if there <= set(METADATA.tables):
+                        if there < set(METADATA.tables) and not is_empty(engine, there):
+                            cls(path_or_url).close()
                         make_tables(engine)
                     break
                 except DatabaseError:
@@ -133,6 +141,14 @@ class Store:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _check_tasks(self) -> None:
+        """Raise UserError for a Task whose tables were lost."""
+        for task in map(self.task, self.task_ids()):
+            if task.epochs is not None and not self._epochs:
+                raise UserError(f"{self.name} is damaged: it lacks the table of epochs.")
+            if task.batch is None and not self._rounds:
+                raise UserError(f"{self.name} is damaged: it lacks the tables of rounds.")
 
     # Writing
 
@@ -377,10 +393,7 @@ class Store:
     def epochs(self, task_id: str) -> list[EpochRow]:
         """What was decided in this Task's epochs, by t."""
         with self._sentences(), self._engine.connect() as connection:
-            if not self._epochs:
-                # Older stores lack it, but were not collected into under such a Task.
-                raise UserError(f"{self.name} is damaged: it lacks the table of epochs.")
-            return rounds.epochs(connection, task_id)
+            return rounds.epochs(connection, task_id) if self._epochs else []
 
     def questions(self, task_id: str) -> list[Question]:
         """What this Task's rounds asked, by t and phase."""
