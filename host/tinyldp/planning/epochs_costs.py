@@ -14,6 +14,7 @@ from tinyldp.estimate.heavy import CONFIDENCE
 from tinyldp.estimate.heavy import scale as report_scale
 from tinyldp.figures import counted
 from tinyldp.planning import epochs
+from tinyldp.planning.detection import expected_delay
 from tinyldp.planning.epochs import Change
 from tinyldp.planning.rounds_costs import frames_bytes
 from tinyldp.study import TITLES, Study
@@ -23,8 +24,6 @@ from tinyldp_protocol.messages import put_answer, put_query
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
 
 _WORD = 4
-# Of an update, for a change to be called found.
-_LEAST_CHANCE = 0.5
 # Standard deviations of a 95 % interval.
 _SIDES = 1.96
 
@@ -32,7 +31,8 @@ _SIDES = 1.96
 @dataclass(frozen=True)
 class Level:
     """Changes above this size are voted on in every `every`th epoch, `delay` epochs late on
-    average (an update that fails for want of votes is tried again then)."""
+    average (an update that fails for want of votes is tried again then): by nearly all devices,
+    so for changes that exceed it by more than an epoch's noise."""
 
     change: float
     every: int
@@ -49,11 +49,11 @@ class EpochCosts:
     losses: epsilon of each vote, estimate and poll, rounded up. needed, reached: share of ones
     among votes that an update takes, and that is expected when all of the smallest subgroup
     vote for it; chance: that it follows then. levels: see Level. changes: of the study's stream,
-    with the epochs by which each is expected late, None where it is not found: devices have no
-    votes or estimates left by then, or too few change; delay: the latest of them, without a stream
-    that of changes above all levels. deviation: of an estimate (HeavyThresh: of an item's share)
-    at most; interval: half the width of its 95 % interval (HeavyThresh: of all items of the
-    dictionary together); between: how far the mean can move unseen between updates.
+    with the epochs by which each is expected late (detection.expected_delay), None where it is not
+    found: devices have no votes or estimates left by then, or too few change; delay: the latest of
+    them, without a stream that of changes above all levels. deviation: of an estimate (HeavyThresh:
+    of an item's share) at most; interval: half the width of its 95 % interval (HeavyThresh: of all
+    items of the dictionary together); between: how far the mean can move unseen between updates.
     """
 
     losses: dict[str, float]
@@ -108,11 +108,7 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
         if level < epochs.most(study)
     ]
     rows = [Level(row.change, row.every, _mean_delay(row.every, again)) for row in rows]
-    seen = [
-        (change, change.first - change.at + again * change.every if found else None)
-        for change, found in zip(_seen(study, levels), _found(study, task), strict=True)
-        if change.first is not None and change.every is not None
-    ]
+    seen = _seen(study, task)
     deviation, interval = _error(study, task, n)
     losses = {each.name: float_up(each.loss) for each in sayings(task)}
     total = sum((each.total for each in sayings(task)), Fraction(0))
@@ -133,28 +129,28 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
     )
 
 
-def _seen(study: Study, levels: list[int]) -> list[Change]:
-    """Each change as nearly all devices see it, or where they don't, as is expected."""
-    expected, surely = epochs.changes(study, levels), epochs.changes(study, levels, sure=True)
-    return [b if b.first else a for a, b in zip(expected, surely, strict=True)]
-
-
-def _found(study: Study, task: Task) -> list[bool]:
-    """Whether there is an estimate left for each change, a vote, and a share that is enough."""
+def _seen(study: Study, task: Task) -> list[tuple[Change, float | None]]:
+    """Each change that is voted on, with its delay (see EpochCosts.changes)."""
     stream = study.stream
     if stream is None:
         return []
-    _, n = epochs.settings_of(study)
-    found = []
+    seen = []
     used = 0
     for i, change in enumerate(epochs.changes(study, list(task.levels))):
-        share = stream.groups[i] if stream.groups else 1.0
         used += change.size > 0
-        enough = epochs.update_chance(study, task.thresholds[0], share * n) >= _LEAST_CHANCE
+        if change.first is None:
+            continue
         # The first estimate was given at the start. Groups have votes of their own.
-        votes = bool(stream.groups) or used <= task.votes
-        found.append(enough and used < task.estimates and votes)
-    return found
+        votes = task.votes if stream.groups else task.votes - used + 1
+        delay = None
+        if used < task.estimates and votes > 0:
+            share = stream.groups[i] if stream.groups else 1.0
+            means = None
+            if stream.means:
+                means = stream.means[0 if stream.groups else i], stream.means[i + 1]
+            delay = expected_delay(study, task, change, votes, share, means)
+        seen.append((change, delay))
+    return seen
 
 
 def _mean_delay(every: int, again: float) -> float:
