@@ -277,6 +277,12 @@ def test_output_is_never_what_is_read(
     task = str(study.with_suffix(".task"))
     refused(["certify", task, "-o", task], capsys, "another file")
     refused(["certify", task, "-o", str(study)], capsys, "a study's name")
+    certificate = str(tmp_path / "s.task.cert.json")
+    refused(["plan", str(study), "-o", certificate], capsys, "a certificate's name; name the Task")
+    refused(["plan", str(study), "-o", str(tmp_path / "s.db")], capsys, "a store's name")
+    other = str(tmp_path / "other.task")
+    refused(["certify", task, "-o", other], capsys, "a Task's name; name the certificate")
+    assert not {"s.task.cert.json", "s.db", "other.task"} & {p.name for p in tmp_path.iterdir()}
     refused(["plan", str(study), "-o", "/"], capsys, "Is a directory")
     assert study.read_bytes() == before
     with Cable() as cable:
@@ -285,6 +291,7 @@ def test_output_is_never_what_is_read(
     database = study.with_suffix(".db")
     before = database.read_bytes()
     refused(["report", str(database), "--html", str(database)], capsys, "another file")
+    refused(["report", str(database), "--html", task], capsys, "a Task's name; name the report")
     assert database.read_bytes() == before
 
 

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tinyldp.errors import UserError, keep_apart
+from tinyldp.errors import UserError, keep_apart, keep_name
 
 # What a report of HeavyThresh looks at one by one.
 _ITEMS = "items of the dictionary"
@@ -297,8 +297,7 @@ def _certify(options: argparse.Namespace) -> int:
     certificate = certify(load_task(options.task))
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)
-    if path.suffix == ".toml":
-        raise UserError(f"{path} has a study's name; name the certificate otherwise.")
+    keep_name(path, "certificate")
     write_certificate(certificate, path)
     if options.json:
         _print_json(certificate.to_json())
@@ -466,6 +465,7 @@ def _report(options: argparse.Namespace) -> int:
             )
         if options.html:
             keep_apart(options.html, options.db)
+            keep_name(options.html, "report")
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
         if options.csv:
             for sentence in write_csv(store, options.csv)[1]:

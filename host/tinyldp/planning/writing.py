@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tinyldp.errors import UserError, keep_apart
+from tinyldp.errors import UserError, keep_apart, keep_name
 from tinyldp.files import replace_file
 from tinyldp.planning.choice import choose
 from tinyldp.planning.outcome import Plan, assess
@@ -25,8 +25,7 @@ def plan(
     path = Path(output) if output else Path(study).with_suffix(".task")
     loaded = load_study(study)
     keep_apart(path, study)
-    if path.suffix == ".toml":
-        raise UserError(f"{path} has a study's name; name the Task otherwise, as STUDY.task.")
+    keep_name(path, "Task")
     try:
         task = choose(loaded, progress)
         assessed = assess(loaded, task, path, progress)
