@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.collecting import hello, make_task, release
-from tinyldp import cli
+from tinyldp import cli, progress
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
@@ -264,6 +264,22 @@ def test_output_that_nobody_reads_is_no_traceback(study: Path) -> None:
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert process.stderr == b""
+
+
+def test_a_long_certificate_shows_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    path = tmp_path / "j.toml"
+    path.write_text(
+        '[study]\nname = "j"\n[mechanism]\nname = "jittersort"\n'
+        "[privacy]\nk = 3\nepsilon = 4\ndelta = 0.1\n[values]\ndomain = 4\n"
+    )
+    assert cli.main(["plan", str(path)]) == 0
+    capsys.readouterr()
+    assert cli.main(["certify", str(path.with_suffix(".task"))]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"{n} of 10 points of the privacy curve" for n in range(1, 11)]
 
 
 def test_output_is_never_what_is_read(

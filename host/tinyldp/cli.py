@@ -292,9 +292,12 @@ def _plan(options: argparse.Namespace) -> int:
 def _certify(options: argparse.Namespace) -> int:
     """1 when the Task gives away more than the target that it states."""
     from tinyldp.certify import certificate_path, certify, text_certificate, write_certificate
+    from tinyldp.progress import WorkProgress
     from tinyldp.study import load_task
 
-    certificate = certify(load_task(options.task))
+    task = load_task(options.task)
+    with WorkProgress("points of the privacy curve") as progress:
+        certificate = certify(task, progress=progress.update)
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)
     keep_name(path, "certificate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -20,12 +21,15 @@ _METHODS = {number: name for name, number in METHODS.items()}
 _POINTS = 4
 
 Curve = Callable[[Fraction], Fraction]
+# Called with the points of the curve that are done, and their total.
+Told = Callable[[int, int], None]
 
 
-def certify(task: Task, point: Fraction | None = None) -> Certificate:
+def certify(task: Task, point: Fraction | None = None, progress: Told | None = None) -> Certificate:
     """The certificate of a Task, from its integers alone.
 
-    point: the epsilon at which delta is certified, in place of the one that follows.
+    point: the epsilon at which delta is certified, in place of the one that follows. progress: of a
+    stream, whose points may take seconds each.
 
     A stream's certified point is at the Task's epsilon, or where it names none, where
     delta falls no further; an oracle's epsilon is what one report loses, with delta 0,
@@ -37,13 +41,16 @@ def certify(task: Task, point: Fraction | None = None) -> Certificate:
         return _certify_rounds(task, point)
     if task.epochs is not None:
         return _certify_epochs(task, point)
-    certified = _certify_stream if task.mechanism <= JITTERSORT else _certify_oracle
-    return certified(task, point)
+    if task.mechanism <= JITTERSORT:
+        return _certify_stream(task, point, progress)
+    return _certify_oracle(task, point)
 
 
-def _certify_stream(task: Task, point: Fraction | None) -> Certificate:
+def _certify_stream(task: Task, point: Fraction | None, progress: Told | None) -> Certificate:
     name = _NAMES[task.mechanism]
     delta_of, method = stream_curve(task)
+    if progress is not None:
+        delta_of = _telling_points(delta_of, progress)
     target_epsilon = _scaled(task.epsilon, EPSILON_UNIT)
     target_delta = _scaled(task.delta, DELTA_UNIT)
     epsilon = target_epsilon if point is None else point
@@ -275,6 +282,19 @@ def _telling(task: Task) -> Fraction:
 def _curve(delta_of: Curve, epsilon: Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
     points = sorted({epsilon * i / _POINTS for i in range(2 * _POINTS + 1)})
     return tuple((point, delta_of(point)) for point in points)
+
+
+def _telling_points(delta_of: Curve, progress: Told) -> Curve:
+    """The same; the point that is certified is one more than those of the curve."""
+    done = itertools.count(1)
+    total = 2 * _POINTS + 2
+
+    def told(epsilon: Fraction) -> Fraction:
+        delta = delta_of(epsilon)
+        progress(min(next(done), total), total)
+        return delta
+
+    return told
 
 
 def _scaled(number: int | None, unit: int) -> Fraction | None:
