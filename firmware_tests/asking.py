@@ -1,12 +1,15 @@
-"""A host that asks one board, step by step, as a test says."""
+"""A host that asks one board, step by step, as a test says, or resets it while it writes."""
 
 from __future__ import annotations
 
+import ast
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.lanes.lane import Process
+from tinyldp_device.state import State
 from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.messages import (
     ANSWER,
@@ -26,6 +29,9 @@ from tinyldp_protocol.task import Task
 
 # Seconds without what is waited for, after which it fails: a tick has a fifth of one.
 PATIENCE = 60
+# What programs/announced_files.py prints.
+_POINT = re.compile(rb"(\w+\d)([A-E])([a-i])\n")
+_READ = r"read (%s) (b'[^\n]*'|b\"[^\n]*\")\r\n"
 # A sample.py that says how much heap is free.
 MEASURING = b"""import gc
 def sample():
@@ -103,3 +109,98 @@ class Host:
             if self.credit:
                 self.send(message)
                 waiting = True
+
+
+class Memory:
+    """A slot as the board had it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = bytes(data)
+
+    def read(self) -> bytes:
+        return self.data
+
+    def write(self, data: bytes | bytearray, /) -> None:
+        self.data = bytes(data)
+
+
+class Siege:
+    """Resets a board at each of the points where its files are written, once; looks after each.
+
+    slots: the two files of the state that is asked about; it is handed to take_in() after
+    each boot. left: points (file, where in the write, kind) at which no reset was yet.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        task: Task,
+        pseudonym: bytes,
+        slots: tuple[str, str],
+        points: Iterable[tuple[str, str, str]],
+    ) -> None:
+        self.host = host
+        self.left = set(points)
+        self._task = task
+        self._pseudonym = pseudonym
+        self._slots = slots
+        self._read = re.compile((_READ % "|".join(slots)).encode())
+
+    def take_in(self, payload: bytes) -> None:
+        """Check what is stored, beside what was known."""
+        raise NotImplementedError
+
+    def ask(self, t: int, phase: int = 0, entry: int = 0) -> tuple | None:
+        """The answer or refusal; None when the board was reset meanwhile."""
+        deadline = time.monotonic() + PATIENCE
+        waiting = False
+        while True:
+            for said in self.host.listen():
+                if waiting and said[:2] == (t, phase) and said[2:] != (EARLY,):
+                    return said
+                waiting = False
+            self._check(deadline)
+            if self._cut():
+                return None
+            if self.host.credit and self.host.pseudonym:
+                assert self.host.pseudonym == self._pseudonym
+                self.host.send(query(self._task, t, phase, entry))
+                waiting = True
+
+    def boot(self) -> None:
+        """Until the state was read from the flash, however often the board is reset before."""
+        while not self._booted():
+            pass
+
+    def _booted(self) -> bool:
+        self.host.begin()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            list(self.host.listen())
+            self._check(deadline)
+            reads = list(self._read.finditer(bytes(self.host.text)))
+            if len(reads) == 2:
+                found = {read[1].decode(): ast.literal_eval(read[2].decode()) for read in reads}
+                self.take_in(State(*(Memory(found[name]) for name in self._slots)).load())
+                return True
+            if self._cut():
+                return False
+
+    def _check(self, deadline: float) -> None:
+        assert b"Traceback" not in self.host.text, bytes(self.host.text)
+        assert time.monotonic() < deadline, bytes(self.host.text[-400:])
+
+    def _cut(self) -> bool:
+        """Let the board pass the point where it waits, if it does; True when it was reset there."""
+        found = _POINT.search(self.host.text)
+        if found is None:
+            return False
+        name, at, kind = (part.decode() for part in found.groups())
+        where = (name, at, kind)
+        del self.host.text[: found.end()]
+        if where in self.left:
+            self.left.remove(where)
+            self.host.board.reset()
+            return True
+        self.host.board.write(b".")
+        return False

@@ -40,7 +40,7 @@ from tinyldp_protocol.task import HEAVYTHRESH, THRESH, Task, write_file
 
 Array = npt.NDArray[Any]
 
-PROGRAM = Path(__file__).parent / "programs" / "epochs.py"
+PROGRAMS = [Path(__file__).parent / "programs" / name for name in ("epochs.py", "playing.py")]
 # Words of a pool: as many as a device takes in all.
 POOL = 512
 PATIENCE = 120
@@ -143,7 +143,8 @@ class Fleet:
         self.folder = folder
         self.broker = stack.enter_context(broker(folder))
         install(lane)
-        lane.put({"epochs.py": PROGRAM.read_bytes(), "task": write_file(task)})
+        lane.put({path.name: path.read_bytes() for path in PROGRAMS})
+        lane.put({"task": write_file(task)})
         assert task.epsilon is not None
         self.devices: list[Device] = []
         self.ports: list[str] = []

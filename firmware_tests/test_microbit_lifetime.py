@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import re
 import time
 
 import pytest
 
-from firmware_tests.asking import PATIENCE, Host, query
+from firmware_tests.asking import Host, Siege, query
 from firmware_tests.microbit import PROGRAMS, replace_source, start, thresh
 from tinyldp.flash.build import EPOCHS
 from tinyldp.flash.flat import LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.lanes import Lane
 from tinyldp_device.lifetime import COUNTS_AT, PHASE_AT, T_AT, state_bytes
-from tinyldp_device.state import State, StateError
-from tinyldp_protocol.messages import EARLY, LATE, LOST, get_word
+from tinyldp_device.state import StateError
+from tinyldp_protocol.messages import EARLY, LOST, get_word
 from tinyldp_protocol.task import SCALE
 
 MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
@@ -38,8 +36,6 @@ def sample():
     seen[0] += 1
     return seen[0] // 4 % 5
 """
-POINT = re.compile(rb"(\w+\d)([A-E])([a-i])\n")
-READ = re.compile(rb"read (lifetime\d) (b'[^\n]*'|b\"[^\n]*\")\r\n")
 # Of a record 3 times phase 0's state, and phase 1's: adopted; vote counted and answered;
 # estimate counted and answered.
 KINDS = "adghi"
@@ -51,25 +47,11 @@ POINTS = {
 SOME = {("lifetime0", "C", "g")}
 
 
-class Memory:
-    """A slot as the board had it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def read(self) -> bytes:
-        return self.data
-
-    def write(self, data: bytes, /) -> None:
-        self.data = data
-
-
-class Resets:
-    """Cuts each boot at the first of the points where none was; checks the flash after each."""
+class Resets(Siege):
+    """Both phases of each epoch in turn, asked until they are settled."""
 
     def __init__(self, host: Host, points: set[tuple[str, str, str]]) -> None:
-        self.host = host
-        self.left = set(points)
+        super().__init__(host, TASK, PSEUDONYM, LIFETIME_SLOTS, points)
         # As the flash was read at the last boot, and what was heard since the first.
         self.payload = bytes(state_bytes(TASK))
         self.heard: dict[tuple[int, int], bytes] = {}
@@ -93,8 +75,7 @@ class Resets:
         while (said := self.ask(t, phase, entry)) is None:
             whole = False
             entry = 0
-            while not self.boot():
-                pass
+            self.boot()
         status = self.payload[PHASE_AT + phase] if get_word(self.payload, T_AT) == t else 0
         if whole or not status:
             assert said[:3] == (t, phase, entry), said
@@ -111,61 +92,8 @@ class Resets:
     def report(self, phase: int) -> bytes:
         return self.payload[len(self.payload) - 2 + phase :][:1]
 
-    def ask(self, t: int, phase: int, entry: int) -> tuple | None:
-        """The answer or refusal; None when the board was reset meanwhile."""
-        deadline = time.monotonic() + PATIENCE
-        waiting = False
-        while True:
-            for said in self.host.listen():
-                if waiting and said[:2] == (t, phase) and said[2:] != (EARLY,):
-                    assert said[2:] != (LATE,)
-                    return said
-                waiting = False
-            self.check(deadline)
-            if self.cut():
-                return None
-            if self.host.credit and self.host.pseudonym:
-                assert self.host.pseudonym == PSEUDONYM
-                self.host.send(query(TASK, t, phase, entry))
-                waiting = True
-
-    def boot(self) -> bool:
-        """Until the counters were read from the flash; False when it was cut before."""
-        self.host.begin()
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            list(self.host.listen())
-            self.check(deadline)
-            reads = list(READ.finditer(bytes(self.host.text)))
-            if len(reads) == 2:
-                slots = {found[1].decode(): ast.literal_eval(found[2].decode()) for found in reads}
-                self.take_in(slots)
-                return True
-            if self.cut():
-                return False
-
-    def check(self, deadline: float) -> None:
-        assert b"Traceback" not in self.host.text, bytes(self.host.text)
-        assert time.monotonic() < deadline, bytes(self.host.text[-400:])
-
-    def cut(self) -> bool:
-        """Let the board pass the point where it waits, if it does; True when it was reset there."""
-        found = POINT.search(self.host.text)
-        if found is None:
-            return False
-        name, at, kind = (part.decode() for part in found.groups())
-        where = (name, at, kind)
-        del self.host.text[: found.end()]
-        if where in self.left:
-            self.left.remove(where)
-            self.host.board.reset()
-            return True
-        self.host.board.write(b".")
-        return False
-
-    def take_in(self, slots: dict[str, bytes]) -> None:
+    def take_in(self, payload: bytes) -> None:
         """Of all that was ever known to be counted, or answered, nothing is missing."""
-        payload = State(*(Memory(slots[name]) for name in LIFETIME_SLOTS)).load()
         assert get_word(payload, 0) in (TASK.epsilon, 0)
         if len(payload) == 4:
             # Not adopted yet.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import time
 from collections import Counter
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firmware_tests.asking import MEASURING, PATIENCE, Host
+from firmware_tests.asking import MEASURING, PATIENCE, Host, Siege
 from firmware_tests.asking import query as query_of
 from firmware_tests.microbit import (
     LEAST_FREE,
@@ -41,7 +40,7 @@ from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.lanes import Lane
 from tinyldp_device import ledger
 from tinyldp_device.ledger import BINDING_AT, BOUND_AT, RING_AT, STEP_AT, T_AT
-from tinyldp_device.state import State, StateError
+from tinyldp_device.state import StateError
 from tinyldp_protocol.messages import (
     BUDGET,
     EARLY,
@@ -336,8 +335,6 @@ def test_more_credit_would_overrun_it(lane: Lane, monkeypatch: pytest.MonkeyPatc
 
 # ---- a reset at every write ----
 
-POINT = re.compile(rb"(\w+\d)([A-E])([a-c])\n")
-READ = re.compile(rb"read (ledger\d) (b'[^\n]*'|b\"[^\n]*\")\r\n")
 # See programs/announced_files.py.
 POINTS = {
     *((slot, at, "a") for slot in SLOTS for at in "ABCDE"),
@@ -345,25 +342,11 @@ POINTS = {
 }
 
 
-class Memory:
-    """A slot as the board had it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = bytes(data)
-
-    def read(self) -> bytes:
-        return self.data
-
-    def write(self, data: bytes | bytearray) -> None:
-        self.data = bytes(data)
-
-
-class Resets:
-    """Cuts each boot at the first of POINTS where none was; checks the flash after each."""
+class Resets(Siege):
+    """Phase 0 of each step in turn, asked until it is settled."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
-        self.left = set(POINTS)
+        super().__init__(host, TASK, PSEUDONYM, LEDGER_SLOTS, POINTS)
         # As the flash was read at the last boot.
         self.spent: dict[int, int] = {}
         self.bound, self.status, self.report = -1, 0, b""
@@ -379,8 +362,7 @@ class Resets:
             said = self.ask(t)
             if said is None:
                 self.outcomes["fresh"] = 0
-                while not self.boot():
-                    pass
+                self.boot()
                 continue
             if self.bound != t:
                 self.outcomes["fresh"] += 1
@@ -396,60 +378,8 @@ class Resets:
                 self.answered = t
             t += 1
 
-    def ask(self, t: int) -> tuple | None:
-        """The answer or refusal; None when the board was reset meanwhile."""
-        deadline = time.monotonic() + PATIENCE
-        waiting = False
-        while True:
-            for said in self.host.listen():
-                if waiting and said[0] == t and said[2:] != (EARLY,):
-                    return said
-                waiting = False
-            self.check(deadline)
-            if self.cut():
-                return None
-            if self.host.credit and self.host.pseudonym:
-                assert self.host.pseudonym == PSEUDONYM
-                self.host.send(query(t))
-                waiting = True
-
-    def boot(self) -> bool:
-        """Until the ledger was read from the flash; False when it was cut before."""
-        self.host.begin()
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            list(self.host.listen())
-            self.check(deadline)
-            reads = list(READ.finditer(bytes(self.host.text)))
-            if len(reads) == 2:
-                slots = {found[1].decode(): ast.literal_eval(found[2].decode()) for found in reads}
-                self.take_in(slots)
-                return True
-            if self.cut():
-                return False
-
-    def check(self, deadline: float) -> None:
-        assert b"Traceback" not in self.host.text, bytes(self.host.text)
-        assert time.monotonic() < deadline, bytes(self.host.text[-400:])
-
-    def cut(self) -> bool:
-        """Let the board pass the point where it waits, if it does; True when it was reset there."""
-        found = POINT.search(self.host.text)
-        if found is None:
-            return False
-        name, at, kind = (part.decode() for part in found.groups())
-        where = (name, at, kind)
-        del self.host.text[: found.end()]
-        if where in self.left:
-            self.left.remove(where)
-            self.host.board.reset()
-            return True
-        self.host.board.write(b".")
-        return False
-
-    def take_in(self, slots: dict[str, bytes]) -> None:
+    def take_in(self, payload: bytes) -> None:
         """Of all that was ever known to be spent, or answered, nothing is missing."""
-        payload = State(*(Memory(slots[name]) for name in LEDGER_SLOTS)).load()
         step, horizon = get_word(payload, STEP_AT), get_word(payload, 0)
         spent = {
             n: get_word(payload, RING_AT + 4 * (n % horizon))

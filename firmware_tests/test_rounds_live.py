@@ -42,7 +42,7 @@ from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.messages import get_word, put_query
 from tinyldp_protocol.task import Task, write_file
 
-PROGRAM = Path(__file__).parent / "programs" / "rounds.py"
+PROGRAMS = [Path(__file__).parent / "programs" / name for name in ("rounds.py", "playing.py")]
 DEVICES = 8
 STEPS = 200
 HORIZON = 64
@@ -126,7 +126,8 @@ class Fleet:
         self.broker = stack.enter_context(broker(folder))
         recordings = [load_recording(path) for path in sample_recordings()]
         install(lane)
-        lane.put({"rounds.py": PROGRAM.read_bytes(), "task": write_file(task)})
+        lane.put({path.name: path.read_bytes() for path in PROGRAMS})
+        lane.put({"task": write_file(task)})
         assert task.epsilon is not None
         assert task.w is not None
         self.devices: list[Device] = []

@@ -138,6 +138,11 @@ class EpochFleet(Fleet):
     def rows(self):
         return self.store.epochs(self.task.id.hex())
 
+    def refused(self, reason):
+        """How often any device did."""
+        peers = self.store.peers(self.task.id.hex())
+        return sum(peer.refusals.get(reason, 0) for peer in peers)
+
     def questions(self):
         return self.store.questions(self.task.id.hex())
 

@@ -403,6 +403,26 @@ def test_bad_answers_are_named_and_not_counted(fleet, report, phase, entry, name
     assert len(line.answers()[1, 0]) <= 2
 
 
+def test_own_epochs_that_are_being_compared_are_asked_for_again(fleet):
+    task = small_task(
+        HEAVYTHRESH, epochs=6, rounds=64, levels=[1] * 3, coordinates=64, items=4, symbols=1000
+    )
+    devices = [
+        EpochDevice(task, i, "mqtt" if i % 2 else f"/dev/tty{i}", offset=5 + i * 4 * task.tick)
+        for i in range(16)
+    ]
+    line = fleet(task, devices)
+    for device in devices:
+        device.items = (7, 7, 7, 9)
+    rows = line.until(3)
+    early = line.refused(EARLY)
+    rows = line.until(6)
+    # Their own epochs end at each moment of the host's.
+    assert line.refused(EARLY) > early
+    assert all(row.votes_n == row.n == 16 for row in rows[2:])
+    assert [row.update for row in rows[2:]].count(True) == 1
+
+
 @pytest.mark.parametrize("report", [b"\x01\x40\x00", b"\x01\xff\xff", b"\x02\x00\x00"])
 def test_bad_answers_of_heavythresh(fleet, report):
     task = small_task(HEAVYTHRESH, coordinates=64, items=4, symbols=1000, levels=[1] * 5)

@@ -4,6 +4,9 @@ The host's t is the number of an epoch. A new t is bound to the device's last co
 epoch, one t to an epoch; t's phase 0 is a vote, phase 1 an estimate, whose entry 1 says
 that this is an update. Every phase is answered, in one shape and with two writes of one
 size, whether or not there was anything to say.
+
+An epoch of HeavyThresh counts as complete when it was compared with the reference, some
+steps later; after an update that is done once more. Nothing is bound or stored before.
 """
 
 from tinyldp_device.ledger import FRESH
@@ -25,6 +28,8 @@ class Epochs:
     def step(self, symbol):
         """The next own step; there always is one. Allocates nothing."""
         self._thresh.step(symbol)
+        if self._task.items is not None:
+            self._thresh.compare(self._lifetime.data, REFERENCE_AT)  # type: ignore
         return True
 
     def settle(self, t, phase, entry):
@@ -75,6 +80,8 @@ class Epochs:
         says = says and left
         if entry:
             lifetime.update()
+            if self._task.items is not None:
+                thresh.restart()  # type: ignore
         return says
 
 

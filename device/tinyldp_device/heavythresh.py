@@ -14,18 +14,26 @@ are as far apart as the coordinate that differs most.
 Where the table has no room for one item more, the oldest one's slot is taken, and
 that count is missing from the histogram: such an epoch shows less than there was.
 
-How long a step or a difference takes does not depend on what is in the tables: empty
-slots are looked at, and hashed, too.
+All coordinates of two tables are 2 * items hashes for each 32 of them, which may be
+seconds of a board's time. So a complete epoch is compared with the reference in the
+steps that follow, as many hashes in each as end it within a sixteenth of an epoch, and
+is ready only then. How long a step takes, and when an epoch is ready, does not depend
+on what is in the tables: empty slots are looked at, and hashed, too.
 """
 
 from tinyldp_device.thresh import Thresh
 from tinyldp_protocol.hashing import halfsiphash
 
 _SLOT = 6
+# Of so many parts of an epoch a comparison takes one; a host asks again within as much.
+_COMPARED = 16
 
 
 class HeavyThresh(Thresh):
-    """Counts the epochs of one device, and randomizes what is said of them."""
+    """Counts the epochs of one device, and randomizes what is said of them.
+
+    ready: an epoch is complete and compared that was not taken; a later one takes its place.
+    """
 
     def __init__(self, task, entropy):
         Thresh.__init__(self, task, entropy)
@@ -34,7 +42,12 @@ class HeavyThresh(Thresh):
         self._used = 0
         self._oldest = 0
         self._hash = [0, 0]
+        # Hashes of a comparison, of one step, and done; of coordinates: those of a block, the most.
+        self._all = (task.coordinates + 31) // 32 * 2 * task.items
+        self._part = -(-self._all // max(1, task.rounds // _COMPARED))
+        self._compared = self._all
         self._sums = [0] * 32
+        self._most = 0
 
     def step(self, symbol):
         """One step of the running epoch. Allocates nothing."""
@@ -70,6 +83,7 @@ class HeavyThresh(Thresh):
             self._oldest = 0
             for i in range(len(table)):
                 self._table[i] = 0
+            self._begin()
 
     def take(self, data, at):
         """Write the last complete epoch into data at `at`, where the others read it."""
@@ -77,22 +91,34 @@ class HeavyThresh(Thresh):
         for i in range(len(self._last)):
             data[at + i] = self._last[i]
 
+    def compare(self, data, at):
+        """In each step: go on comparing the complete epoch with that in data. Allocates nothing."""
+        n = self._compared
+        end = min(n + self._part, self._all)
+        if n == end:
+            return
+        items = self._task.items
+        while n < end:
+            block = n // (2 * items)
+            i = n % (2 * items)
+            if i < items:
+                self._add(block, self._last, _SLOT * i, 1)
+            else:
+                self._add(block, data, at + _SLOT * (i - items), -1)
+            n += 1
+            if i == 2 * items - 1:
+                self._close(min(32, self._task.coordinates - 32 * block))
+        self._compared = n
+        self.ready = n == self._all
+
+    def restart(self):
+        """The reference is another one: compare anew what was not taken."""
+        if self.ready or self._compared < self._all:
+            self._begin()
+
     def difference(self, data, one, other):
-        """How far two epochs in data are apart."""
-        sums = self._sums
-        left = self._task.coordinates
-        most = 0
-        block = 0
-        while left > 0:
-            for i in range(32):
-                sums[i] = 0
-            self._add(data, one, block, 1)
-            self._add(data, other, block, -1)
-            for i in range(min(left, 32)):
-                most = max(most, abs(sums[i]))
-            left -= 32
-            block += 1
-        return most
+        """How far the epoch that was taken last is from what it was compared with."""
+        return self._most
 
     def vote(self, report, yes, poll):
         """Draw a vote, and a poll's bit unless poll is None."""
@@ -104,29 +130,42 @@ class HeavyThresh(Thresh):
         rounds = self._task.rounds
         j = self._below(self._task.coordinates)
         v = self._below(2 * rounds)
-        for i in range(32):
-            self._sums[i] = 0
-        self._add(data, at, j >> 5, 1 if said else 0)
-        report[0] = self._bit(1, v < rounds + self._sums[j & 31])
+        halves = self._hash
+        value = 0
+        for _ in range(self._task.items):
+            halfsiphash(self._task.id, j >> 5, _three_at(data, at), halves)
+            count = _three_at(data, at + 3)
+            value += count if halves[j >> 4 & 1] >> (j & 15) & 1 else -count
+            at += _SLOT
+        report[0] = self._bit(1, v < rounds + (value if said else 0))
         report[1] = j & 255
         report[2] = j >> 8
 
-    def _add(self, data, at, block, factor):
-        """Add a table's 32 coordinates of this block, `factor` times."""
+    def _begin(self):
+        self.ready = False
+        self._compared = 0
+        self._close(0)
+        self._most = 0
+
+    def _add(self, block, data, at, sign):
+        """Add a slot to the coordinates of this block, or subtract it."""
         sums = self._sums
         halves = self._hash
-        for _ in range(self._task.items):
-            halfsiphash(self._task.id, block, _three_at(data, at), halves)
-            count = _three_at(data, at + 3) * factor
-            bits = halves[0]
-            for i in range(16):
+        halfsiphash(self._task.id, block, _three_at(data, at), halves)
+        count = _three_at(data, at + 3) * sign
+        for half in range(2):
+            bits = halves[half]
+            for i in range(16 * half, 16 * half + 16):
                 sums[i] += count if bits & 1 else -count
                 bits >>= 1
-            bits = halves[1]
-            for i in range(16, 32):
-                sums[i] += count if bits & 1 else -count
-                bits >>= 1
-            at += _SLOT
+
+    def _close(self, width):
+        """Take the most of a block's first coordinates, and begin with the next."""
+        sums = self._sums
+        for i in range(32):
+            if i < width:
+                self._most = max(self._most, abs(sums[i]))
+            sums[i] = 0
 
 
 def _three_at(data, at):

@@ -130,6 +130,23 @@ class Port:
         return n or None
 
 
+class Counting:
+    """In place of a hash: how often it was taken since the last look."""
+
+    def __init__(self, hash):
+        self.count = 0
+        self.hash = hash
+
+    def __call__(self, key, first, second, out):
+        self.count += 1
+        self.hash(key, first, second, out)
+
+    def look(self):
+        count = self.count
+        self.count = 0
+        return count
+
+
 class MemorySlot:
     """Keeps what was written; a write beyond `power` of them fails and tears the slot."""
 

@@ -1,7 +1,8 @@
 """epochs: what a device with epochs answers, and what it never says."""
 
-from helpers import FakeLink, Generator, MemorySlot, Words, epoch_task
+from helpers import Counting, FakeLink, Generator, MemorySlot, Words, epoch_task
 
+from tinyldp_device import heavythresh
 from tinyldp_device import lifetime as l
 from tinyldp_device.entropy import EntropyError
 from tinyldp_device.epochs import Epochs, polled
@@ -197,6 +198,86 @@ def test_every_refusal_is_named_and_writes_nothing():
     assert ask(agent, link, query(4)) == [(4, 0, m.BUDGET)]
 
 
+# 3 blocks of 2 tables of 2 slots: 12 hashes, 3 in each of 4 steps.
+LONG = {"coordinates": 70, "items": 2, "rounds": 64, "symbols": 9}
+
+
+def test_an_epoch_of_items_is_complete_when_it_was_compared():
+    task = epoch_task(**LONG)
+    slots = slots_of(task)
+    agent, link = device(None, slots, task)
+    before = slots[0].data, slots[1].data
+    epoch(agent, 5, 63)
+    for _ in range(3):
+        agent.tick(5)
+        for phase in range(2):
+            assert ask(agent, link, query(1, phase), width=3) == [(1, phase, m.EARLY)]
+    assert (slots[0].data, slots[1].data) == before
+    agent.tick(5)
+    first = ask(agent, link, query(1), query(1, 1, 1), width=3)
+    assert [one[:3] for one in first] == [(1, 0, 0), (1, 1, 1)]
+    assert slots[0].written == 2 + 4
+    # The next epoch goes on meanwhile: 3 of its steps are over.
+    epoch(agent, 7, 60)
+    assert ask(agent, link, query(1), query(1, 1, 1), width=3) == first
+    assert ask(agent, link, query(2), width=3) == [(2, 0, m.EARLY)]
+    epoch(agent, 7, 4)
+    assert ask(agent, link, query(2), width=3) == [(2, 0, 0, b"\1\0\0")]
+    assert slots[0].written == 2 + 6
+
+
+def test_an_update_lets_a_comparison_begin_anew():
+    # Steps since an epoch was complete that differs from the first reference alone.
+    for steps in (0, 2, 9):
+        for entry in (0, 1):
+            agent, link = device(levels=[20] * 4, **LONG)
+            epoch(agent, 5, 64 + 9)
+            ask(agent, link, query(1), query(1, 1, 1), width=3)
+            epoch(agent, 7, 55 + 9)
+            assert ask(agent, link, query(2), width=3) == [(2, 0, 0, b"\1\0\0")]
+            epoch(agent, 7, 55 + steps)
+            assert ask(agent, link, query(2, 1, entry), width=3)[0][:3] == (2, 1, entry)
+            # As before, or 4 steps from here.
+            left = 4 if entry else max(0, 3 - steps)
+            for _ in range(left):
+                assert ask(agent, link, query(3), width=3) == [(3, 0, m.EARLY)]
+                agent.tick(7)
+            vote = b"\0\0\0" if entry else b"\1\0\0"
+            assert ask(agent, link, query(3), width=3) == [(3, 0, 0, vote)]
+
+
+def test_a_reset_loses_a_comparison():
+    task = epoch_task(**LONG)
+    slots = slots_of(task)
+    agent, link = device(None, slots, task)
+    epoch(agent, 5, 66)
+    agent, link = device(None, slots, task)
+    for _ in range(66):
+        agent.tick(5)
+        assert ask(agent, link, query(1), width=3) == [(1, 0, m.EARLY)]
+    agent.tick(5)
+    assert ask(agent, link, query(1), width=3) == [(1, 0, 0, b"\0\0\0")]
+
+
+def test_no_call_takes_many_hashes():
+    agent, link = device(**LONG)
+    hashes = Counting(heavythresh.halfsiphash)
+    heavythresh.halfsiphash = hashes
+    most = [0, 0]
+    try:
+        for t in range(1, 9):
+            for _ in range(65):
+                agent.tick(t)
+                most[0] = max(most[0], hashes.look())
+                for asked in (query(t), query(t, 1, t & 1), query(t - 1, 1, 1)):
+                    ask(agent, link, asked, width=3)
+                    most[1] = max(most[1], hashes.look())
+    finally:
+        heavythresh.halfsiphash = hashes.hash
+    # A part of a comparison, and an estimate's one block of one table.
+    assert most == [3, 2]
+
+
 class Failing(Generator):
     def word(self):
         raise EntropyError("stuck")
@@ -235,10 +316,13 @@ class Shape:
         words = Generator(5)
         agent, link = device(words, slots, task)
         self.seen = []
+        played = 0
         for t in range(1, 9):
-            for i in range(4):
-                agent.tick(readings[(4 * t + i) % len(readings)])
-            for phase, entry in ((0, 0), (1, t & 1), (1, 0), (0, 1)):
+            for phase, entry in ((0, 0), (1, t & 1), (1, 0), (0, 1), (0, 0), (1, 0)):
+                # So that some queries come while an epoch is being compared.
+                for _ in range(task.rounds // 4 + (played & 1)):
+                    agent.tick(readings[played % len(readings)])
+                    played += 1
                 link.incoming.append(query(t, phase, entry))
                 agent.service()
                 frames = [len(frame) for frame in link.written]
@@ -250,7 +334,7 @@ class Shape:
 
 def test_readings_change_nothing_but_the_reports():
     polls = {"polls": 8, "thresholds": [SCALE // 8, SCALE // 16, SCALE // 4]}
-    for changed in ({}, polls, HEAVY):
+    for changed in ({}, polls, HEAVY, LONG):
         first = Shape([0], **changed).seen
         for readings in ([2], [0, 0, 0, 0, 2, 2, 2, 2], [None, 1], [-1, 1 << 40, "x", 1.5, b""]):
             assert Shape(readings, **changed).seen == first

@@ -1,7 +1,8 @@
 """heavythresh: tables of items, their hashed coordinates, and what each word makes of them."""
 
-from helpers import Words, epoch_task
+from helpers import Counting, Words, epoch_task
 
+from tinyldp_device import heavythresh
 from tinyldp_device.heavythresh import HeavyThresh
 from tinyldp_protocol.hashing import halfsiphash
 from tinyldp_protocol.task import SCALE
@@ -15,13 +16,20 @@ def task_of(**changed):
     return epoch_task(**given)
 
 
+def lived(thresh, symbols, reference):
+    """An epoch, and so many steps more that it was compared with the reference's data."""
+    for symbol in symbols:
+        thresh.step(symbol)
+        thresh.compare(reference, 0)
+    while not thresh.ready:
+        thresh.compare(reference, 0)
+
+
 def table_of(symbols, **changed):
     """The slots (item, count) of an epoch."""
     task = task_of(rounds=len(symbols), **changed)
     thresh = HeavyThresh(task, Words([]))
-    for symbol in symbols:
-        thresh.step(symbol)
-    assert thresh.ready
+    lived(thresh, symbols, table([], task.items))
     data = bytearray(6 * task.items + 7)
     thresh.take(data, 7)
     assert not thresh.ready
@@ -80,28 +88,97 @@ def test_an_epoch_begins_empty():
         ([4, 4, 8, 7], [(4, 2), (8, 1), (7, 1)]),
         ([6, 5, 4, 3], [(3, 1), (5, 1), (4, 1)]),
     ):
-        for symbol in symbols:
-            thresh.step(symbol)
+        lived(thresh, symbols, table([]))
         thresh.take(data, 0)
         assert slots_of(data, 0) == expected
 
 
 def test_a_difference_is_that_of_the_coordinate_that_differs_most():
     for w in (2, 31, 32, 33, 64, 70):
-        task = task_of(coordinates=w)
+        task = task_of(coordinates=w, rounds=5)
         thresh = HeavyThresh(task, Words([]))
         one = [(5, 3), (900000, 2)]
-        other = [(5, 1), (77, 2), (78, 1)]
+        other = [(5, 1), (77, 2), (78, 2)]
         sums = [
             sum([n * sign(task, j, item) for item, n in one])
             - sum([n * sign(task, j, item) for item, n in other])
             for j in range(w)
         ]
         most = max([abs(n) for n in sums])
-        data = table(one) + table(other)
-        assert thresh.difference(data, 0, 18) == most
-        assert thresh.difference(data, 18, 0) == most
-        assert thresh.difference(data, 0, 0) == 0
+        for epoch, reference, expected in (
+            ([5, 900000, 5, 900000, 5], other, most),
+            ([5, 77, 78, 77, 78], one, most),
+            ([5, 77, 78, 77, 78], other, 0),
+        ):
+            data = table(reference)
+            lived(thresh, epoch, data)
+            thresh.take(bytearray(18), 0)
+            assert thresh.difference(data, 0, 0) == expected
+
+
+def counted(symbols, extra, take):
+    """Hashes of each step of an epoch and of `extra` more, and whether it was ready after it."""
+    task = task_of(rounds=64)
+    thresh = HeavyThresh(task, Words([]))
+    hashes = Counting(heavythresh.halfsiphash)
+    heavythresh.halfsiphash = hashes
+    found = []
+    try:
+        for i in range(task.rounds + extra):
+            thresh.step(symbols[i % len(symbols)])
+            thresh.compare(bytearray(18), 0)
+            found.append((hashes.look(), thresh.ready))
+            if thresh.ready and take:
+                thresh.take(bytearray(18), 0)
+    finally:
+        heavythresh.halfsiphash = hashes.hash
+    return found
+
+
+def test_a_comparison_takes_as_many_hashes_in_each_step_whatever_there_is():
+    # 3 blocks of 2 tables of 3 slots, in a sixteenth of 64 steps.
+    expected = [(0, False)] * 63 + [(5, False), (5, False), (5, False), (3, True), (0, True)]
+    for symbols in ([0], [1], [1, 2, 3, 4, 5, 6, 7], [(1 << 20) - 1, 0]):
+        assert counted(symbols, 4, False) == expected
+    # What was taken is not compared again.
+    assert counted([1], 4, True) == expected[:-1] + [(0, False)]
+
+
+def test_a_step_takes_few_hashes():
+    task = epoch_task(coordinates=1024, items=256, rounds=4096, symbols=100000)
+    thresh = HeavyThresh(task, Words([]))
+    hashes = Counting(heavythresh.halfsiphash)
+    heavythresh.halfsiphash = hashes
+    try:
+        thresh._begin()
+        for _ in range(3):
+            thresh.compare(bytearray(6 * 256), 0)
+            assert hashes.look() == 64
+        thresh._entropy = Words([5, 6, 7])
+        thresh.estimate(bytearray(3), bytearray(6 * 256), 0, True)
+        assert hashes.look() == 256
+    finally:
+        heavythresh.halfsiphash = hashes.hash
+
+
+def test_a_comparison_begins_anew_for_another_reference():
+    for steps in range(5):
+        thresh = HeavyThresh(task_of(rounds=64), Words([]))
+        for _ in range(64):
+            thresh.step(5)
+        for _ in range(steps):
+            thresh.compare(table([(7, 64)]), 0)
+        thresh.restart()
+        assert not thresh.ready
+        data = table([(5, 63), (6, 1)])
+        lived(thresh, [], data)
+        assert thresh.difference(data, 0, 0) == 2
+        thresh.take(data, 0)
+        # Nothing is there to be compared.
+        thresh.restart()
+        for _ in range(9):
+            thresh.compare(data, 0)
+        assert not thresh.ready
 
 
 def estimated(words, slots, said, **changed):
@@ -145,6 +222,9 @@ def test_the_largest_numbers():
             thresh.estimate(report, data, 0, True)
             assert report[0] == int(truth)
             assert report[1] | report[2] << 8 == j
-    thresh._task = task_of(coordinates=40, rounds=1 << 20)
+    thresh = HeavyThresh(task_of(coordinates=40, rounds=1 << 20), Words([]))
+    thresh._last = table(slots)
+    thresh._begin()
+    lived(thresh, [], table([(3, 1 << 20)]))
     # In some coordinate the two differ by all that there can be.
-    assert thresh.difference(data, 0, 18) == 1 << 21
+    assert thresh.difference(data, 0, 0) == 1 << 21

@@ -12,18 +12,15 @@ that t is bound to, from 0.
 
 import gc
 import sys
-from array import array
-from time import sleep_ms, ticks_add, ticks_diff, ticks_ms
 
 from player import open_link
-from tinyldp_device.boards.files import FileSlot
+from playing import play, recording, state
 from tinyldp_device.entropy import Entropy, Replay
 from tinyldp_device.epochs import Epochs
 from tinyldp_device.identity import LifeIdentity
 from tinyldp_device.ledger import FRESH
 from tinyldp_device.lifetime import Lifetime
 from tinyldp_device.rounds import RoundAgent
-from tinyldp_device.state import State
 from tinyldp_protocol.task import read_file
 
 
@@ -56,10 +53,6 @@ class Logged:
         return result
 
 
-def state(folder, name):
-    return State(FileSlot("%s/%s0" % (folder, name)), FileSlot("%s/%s1" % (folder, name)))
-
-
 def main(task_path, words_path, readings_path, folder, pool, looks, kind, where):
     with open(task_path, "rb") as file:
         task = read_file(file.read())
@@ -69,25 +62,9 @@ def main(task_path, words_path, readings_path, folder, pool, looks, kind, where)
     link = open_link(kind, where, task, identity.pseudonym, entropy.nonce)
     rounds = Logged(Epochs(task, entropy, lifetime), task.rounds, open(folder + "/log", "w"))
     agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
-    readings = open(readings_path, "rb")
-    reading = array("i", [0])
+    sample = recording(readings_path)
     gc.collect()
-    due = ticks_ms()
-    while not agent.idle():
-        if readings.readinto(reading):
-            agent.tick(reading[0])
-        else:
-            agent.stop()
-            agent.tick(None)
-        due = ticks_add(due, task.tick)
-        while True:
-            agent.service()
-            left = ticks_diff(due, ticks_ms())
-            if left <= 0:
-                break
-            sleep_ms(min(left, task.tick // int(looks)))
-        if left < -10 * task.tick:
-            due = ticks_ms()
+    play(agent, task.tick, sample, int(looks))
 
 
 main(*sys.argv[1:])

@@ -12,22 +12,15 @@ phases fit into one step. 1: agent.run() plays it, as on a board.
 import gc
 import sys
 import time
-from array import array
-from time import sleep_ms, ticks_add, ticks_diff, ticks_ms
 
 from player import open_link
+from playing import play, recording, state
 from tinyldp_device.agent import run
-from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.entropy import Entropy, Urandom
 from tinyldp_device.identity import LifeIdentity, RoundIdentity
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.rounds import RoundAgent
-from tinyldp_device.state import State
 from tinyldp_protocol.task import read_file
-
-
-def state(folder, name):
-    return State(FileSlot("%s/%s0" % (folder, name)), FileSlot("%s/%s1" % (folder, name)))
 
 
 # Imported where they are used, as on a board.
@@ -58,34 +51,12 @@ def main(task_path, readings_path, folder, looks, kind, where):
     rounds = made(task, entropy, folder, identity)
     link = open_link(kind, where, task, identity.pseudonym, entropy.nonce)
     agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
-    readings = open(readings_path, "rb")
-    reading = array("i", [0])
-
-    def sample():
-        if not readings.readinto(reading):
-            raise StopIteration
-        return None if reading[0] == -(1 << 31) else reading[0]
-
+    sample = recording(readings_path)
     gc.collect()
     if looks == "1":
         run(agent, task.tick, sample, time)
-        return
-    due = ticks_ms()
-    while not agent.idle():
-        try:
-            agent.tick(sample())
-        except StopIteration:
-            agent.stop()
-            agent.tick(None)
-        due = ticks_add(due, task.tick)
-        while True:
-            agent.service()
-            left = ticks_diff(due, ticks_ms())
-            if left <= 0:
-                break
-            sleep_ms(min(left, task.tick // int(looks)))
-        if left < -10 * task.tick:
-            due = ticks_ms()
+    else:
+        play(agent, task.tick, sample, int(looks))
 
 
 main(*sys.argv[1:])
