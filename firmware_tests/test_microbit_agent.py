@@ -262,7 +262,7 @@ def test_answers_never_overrun_the_ring(lane: Lane, tmp_path: Path) -> None:
 def test_more_credit_would_overrun_it(
     lane: Lane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_credits(monkeypatch, 12)
+    set_credits(monkeypatch, 4)
     sent, taken, _ = answers_at_worst(lane, tmp_path, 24, PATIENT["resend"])
     assert taken < sent
 

@@ -412,6 +412,19 @@ def test_one_that_is_ahead_takes_the_host_no_further_than_it_follows(fleet):
     assert line.rounds.t < 1 << 18
 
 
+def test_a_jump_ends_at_the_last_number(fleet):
+    """Steps that are left out are used up, too; then nothing is asked, and nothing fails."""
+    task = rounds_task(LBU)
+    line = fleet(task, mixed(task, 1))
+    line.rounds = Conversation(task, COUNTER_MAX - 40)
+    line.intake = Intake(task, line.store, line.rounds)
+    line.devices[0].t = COUNTER_MAX + 1
+    for _ in range(50):
+        line.play(task.tick)
+    assert (line.rounds.t, line.rounds.over) == (COUNTER_MAX, True)
+    assert max(read(message).t for _, message in line.sent) < COUNTER_MAX
+
+
 def test_one_of_many_that_is_ahead_is_not_followed(fleet):
     task = rounds_task(LBU)
     line = fleet(task, mixed(task, 6))

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tinyldp.collect.store import Store
 from tinyldp.coordinate import entry_task
 from tinyldp.estimate import expected_variance, frequencies, supports
 from tinyldp.report import render_report, report_data, rounds, text_report, write_csv
-from tinyldp_protocol.messages import ENDED, WAITING
+from tinyldp_protocol.messages import ENDED, RUNNING, WAITING
 from tinyldp_protocol.task import LBA, LBU, LPU, OLH
 
 STEPS = 30
@@ -187,6 +188,16 @@ def test_what_counts_of_rounds_mean_is_said(lba, tmp_path):
         assert "answers" in said
         assert "no hello" not in said
         assert "frames" not in said.lower()
+
+
+def test_what_came_too_late_was_sent_all_the_same(lba, monkeypatch):
+    """Of answers those that did not count have no number: the device's own count says how many."""
+    streams = lba.store.streams()
+    told = [replace(stream, health=RUNNING, count=stream.received + 5) for stream in streams]
+    monkeypatch.setattr(lba.store, "streams", lambda: told)
+    rows = report_data(lba.store)["streams"]
+    assert [row["sent"] for row in rows] == [stream.received + 5 for stream in streams]
+    assert all(row["sent_so_far"] for row in rows)
 
 
 @pytest.mark.parametrize("certified", [True, False])

@@ -23,9 +23,10 @@ from tinyldp_protocol.messages import COUNTER_END, RUNNING
 
 # Milliseconds until a step comes all the same, and drops a frame.
 _PATIENCE = 5000
-# Milliseconds of a step once the segment is over: with none, answers would be given up
-# before a busy host has sent them, and then come all at once.
-_OVER = 10
+# Times that a step sleeps once the segment is over, which are about 6 ms each, however short they
+# shall be: with none, answers would be given up before a busy host has sent them, and then come
+# all at once. The last three statuses are two beacons apart.
+_OVER = 2
 
 
 class Steps:

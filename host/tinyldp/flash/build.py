@@ -22,6 +22,7 @@ from tinyldp.flash.identities import Allowance, allowance_of
 from tinyldp.flash.inline import LARGEST
 from tinyldp.flash.names import stored
 from tinyldp.flash.specialise import specialise
+from tinyldp.flash.trees import Transformer, walk
 from tinyldp.lanes.flatten import Module, minified, parsed, pruned
 from tinyldp_device.ledger import RING_AT
 from tinyldp_device.lifetime import state_bytes
@@ -266,7 +267,7 @@ def task_buffers(task: Task) -> list[int]:
 
 def _line(node: ast.stmt) -> bytes:
     """A statement in one line. Arguments are positional, so that they can have short names."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.arguments):
             part.posonlyargs, part.args = part.args, []
     return minified(Module([node])).replace(b",/)", b")").replace(b"\n", b"\r") + b"\n"
@@ -285,7 +286,7 @@ def _short_names(statements: list[ast.stmt]) -> dict[str, str]:
     for i, top in enumerate(statements):
         imports = isinstance(top, (ast.Import, ast.ImportFrom))
         local = _local_names(top)
-        for node in ast.walk(top):
+        for node in walk(top):
             name, defined = "", False
             if isinstance(node, ast.Attribute):
                 name, defined = node.attr, isinstance(node.ctx, ast.Store)
@@ -347,7 +348,7 @@ def _names(taken: Set[str]) -> Iterator[str]:
             yield name
 
 
-class _Rename(ast.NodeTransformer):
+class _Rename(Transformer):
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 

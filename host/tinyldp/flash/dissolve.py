@@ -22,7 +22,7 @@ from tinyldp.errors import UserError
 from tinyldp.flash.inline import LARGEST, inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import Fold, fold_locals, is_docstring
-from tinyldp.flash.trees import copied, walk
+from tinyldp.flash.trees import Transformer, copied, walk
 from tinyldp.lanes.flatten import Module
 
 # Constructing one again starts the same one anew.
@@ -235,7 +235,7 @@ class _Program:
         before: list[ast.stmt] = []
         program = self
 
-        class Constructions(ast.NodeTransformer):
+        class Constructions(Transformer):
             def visit_Call(self, node: ast.Call) -> ast.expr:
                 self.generic_visit(node)
                 if program.plain and isinstance(node.func, ast.Name) and node.func.id == PLAIN:
@@ -297,7 +297,7 @@ class _Program:
         return statements + [new for old in node.body for new in self.expanded(old)]
 
 
-class _OnlyAttribute(ast.NodeTransformer):
+class _OnlyAttribute(Transformer):
     """self.x, whatever x is, becomes self."""
 
     def __init__(self, me: str) -> None:
@@ -310,7 +310,7 @@ class _OnlyAttribute(ast.NodeTransformer):
         return node
 
 
-class _PlainCalls(ast.NodeTransformer):
+class _PlainCalls(Transformer):
     """x.method(...) becomes PLAIN.method(x, ...)."""
 
     def __init__(self, names: list[str]) -> None:
@@ -324,7 +324,7 @@ class _PlainCalls(ast.NodeTransformer):
         return node
 
 
-class _Members(ast.NodeTransformer):
+class _Members(Transformer):
     """@CLASS.name becomes the global name CLASS.name."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -417,7 +417,7 @@ def _set_apart(statements: list[ast.stmt], functions: dict[str, ast.stmt]) -> No
     functions.update(found)
 
 
-class _Tuples(ast.NodeTransformer):
+class _Tuples(Transformer):
     """Gives those in functions, which would be made anew each time, a name of their own."""
 
     def __init__(self, found: dict[str, ast.stmt]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import is_docstring
-from tinyldp.flash.trees import copied, size, walk
+from tinyldp.flash.trees import Transformer, copied, size, walk
 
 # Nodes of a function that others are spliced into, with them: it has to be compiled at once.
 LARGEST = 300
@@ -116,7 +116,7 @@ def _part_names(
                 argument.arg = fresh.get(argument.arg, argument.arg)
 
 
-class _Sites(ast.NodeTransformer):
+class _Sites(Transformer):
     """The calls of one function."""
 
     def __init__(self, name: str, function: ast.FunctionDef, serial: Iterator[int]) -> None:
@@ -220,7 +220,7 @@ class _Sites(ast.NodeTransformer):
         return result
 
 
-class _Leave(ast.NodeTransformer):
+class _Leave(Transformer):
     """A return becomes what the site does with the value, and a break."""
 
     def __init__(self, site: ast.Expr | ast.Assign) -> None:

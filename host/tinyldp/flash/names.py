@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from tinyldp.flash.specialise import targets
-from tinyldp.flash.trees import children, copied, walk
+from tinyldp.flash.trees import Transformer, children, copied, walk
 
 
 def stored(node: ast.AST) -> set[str]:
@@ -46,7 +46,7 @@ def _global_loads(node: ast.AST, local: frozenset[str], found: list[str]) -> Non
         _global_loads(child, local, found)
 
 
-class Rename(ast.NodeTransformer):
+class Rename(Transformer):
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 
@@ -54,7 +54,7 @@ class Rename(ast.NodeTransformer):
         return ast.Name(self._names.get(node.id, node.id), node.ctx)
 
 
-class Replace(ast.NodeTransformer):
+class Replace(Transformer):
     """Replaces loads of names by expressions."""
 
     def __init__(self, values: Mapping[str, ast.expr]) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from tinyldp.flash.trees import copied, walk
+from tinyldp.flash.trees import Transformer, copied, walk
 from tinyldp_protocol.task import FIELDS, Task
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -145,7 +145,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
     return any(isinstance(n, (ast.Break, ast.Continue)) for node in body for n in walk(node))
 
 
-class Fold(ast.NodeTransformer):
+class Fold(Transformer):
     """Writes out what is known, and computes what follows from it."""
 
     def __init__(
@@ -303,7 +303,7 @@ def fold_locals(function: ast.FunctionDef, known: Callable[[ast.AST], bool]) -> 
     _cut(function.body)
 
 
-class _FoldLocals(ast.NodeTransformer):
+class _FoldLocals(Transformer):
     def __init__(self, known: dict[str, ast.expr]) -> None:
         self._known = known
 
