@@ -171,7 +171,8 @@ def run_portable(lane: str, module: Path) -> Result:
     """Run all tests of a portable module on a lane, once."""
     with open_lane(lane) as opened:
         opened.install()
-        files = [FIRMWARE_TESTS / "run_tests.py", PORTABLE / "helpers.py", module]
+        shared = [PORTABLE / name for name in ("helpers.py", "asked.py")]
+        files = [FIRMWARE_TESTS / "run_tests.py", *shared, module]
         opened.put({file.name: file.read_bytes() for file in files})
         try:
             return opened.run("run_tests.py", module.stem, timeout=300)

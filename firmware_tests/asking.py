@@ -111,6 +111,39 @@ class Host:
                 waiting = True
 
 
+def crowded(board: Process, queries: Iterator[bytes]) -> tuple[int, int, int, int]:
+    """A host that spends each credit at once, until programs/microbit_rounds.py is at its end.
+
+    Gives the bytes sent, and what the board says: bytes taken, messages rejected, free heap.
+    """
+    deframer = Deframer()
+    heard = b""
+    sent = 0
+    deadline = time.monotonic() + 2 * PATIENCE
+    while b"over\r\n" not in heard:
+        assert time.monotonic() < deadline, heard[-300:]
+        assert b"Error" not in heard, heard[-600:]
+        data = b""
+        while chunk := board.read(4096, 0.02):
+            data += chunk
+        heard += data
+        for _ in deframer.feed(data):
+            message = framed(next(queries))
+            board.write(message)
+            sent += len(message)
+    # What was sent before is taken then, or was lost.
+    pause = time.monotonic() + 1
+    while time.monotonic() < pause:
+        heard += board.read(4096, 0.1)
+    end = b"\0end\0"
+    board.write(end)
+    while (found := re.search(rb"end (\d+) (\d+) (\d+)", heard)) is None:
+        assert time.monotonic() < deadline, heard[-300:]
+        heard += board.read(4096, 0.1)
+    free, rejected, taken = map(int, found.groups())
+    return sent + len(end), taken, rejected, free
+
+
 class Memory:
     """A slot as the board had it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import threading
 import tty
 import zlib
@@ -146,9 +147,18 @@ def state_files(pseudonym: bytes, boots: int = 0) -> dict[str, bytes]:
 
 
 def program(name: str, **constants: object) -> str:
-    """A test's program, its constants put before it."""
+    """A test's program, its constants put before it, and after its imports other programs.
+
+    Those are what it imports from them, and without their docstrings, which would take room.
+    """
     lines = [f"{key} = {value!r}\n" for key, value in constants.items()]
-    return "".join(lines) + (PROGRAMS / name).read_text()
+    text = (PROGRAMS / name).read_text()
+    for found in re.finditer(r"^from (\w+) import .*\n", text, flags=re.MULTILINE):
+        path = PROGRAMS / f"{found[1]}.py"
+        if path.exists():
+            imports, gap, rest = text.replace("\n" + found[0], "").partition("\n\n\n")
+            text = imports + path.read_text().partition('"""')[2].partition('"""')[2] + gap + rest
+    return "".join(lines) + text
 
 
 def replace_source(monkeypatch: pytest.MonkeyPatch, path: str, source: bytes) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from firmware_tests.microbit import program
 from tinyldp.lanes import Lane, Result
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter
@@ -79,8 +80,7 @@ def test_a_step_of_an_epoch_allocates_nothing(lane: Lane, mechanism: str) -> Non
 def test_heavythresh_fits_in_a_small_heap(lane: Lane, items: int) -> None:
     """With as many different items as its table holds, with fewer and with more."""
     assert isinstance(lane, Interpreter)
-    program = f"ITEMS = {items}\n" + (HERE / "programs" / "heavy_heap.py").read_text()
-    files = flatten(program)
+    files = flatten(program("heavy_heap.py", ITEMS=items))
     # Imported only where it is used, which a board without folders has no need of.
     files["tinyldp_device/__init__.py"] = b""
     files["tinyldp_device/heavythresh.py"] = b"from heavythresh import HeavyThresh\n"
@@ -101,9 +101,9 @@ def test_heavythresh_fits_in_a_small_heap(lane: Lane, items: int) -> None:
 def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:
     """The numbers that the program prints, in a heap of 32 KB."""
     assert isinstance(lane, Interpreter)
-    program = f"REPORTS = {reports}\n" + (HERE / "programs" / "flat_memory.py").read_text()
-    program = program.replace("agent.service()", f"agent.service(){plant}")
-    lane.put(lane.compile(flatten(program)))
+    source = program("flat_memory.py", REPORTS=reports)
+    source = source.replace("agent.service()", f"agent.service(){plant}")
+    lane.put(lane.compile(flatten(source)))
     by_hand = b"import gc\ngc.disable()\n" if lane.name == "wasm" else b""
     lane.put({"start.py": by_hand + b"import main\n"})
     result = lane.run("start.py", heap="32K", timeout=1200)

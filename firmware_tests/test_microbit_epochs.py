@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from firmware_tests.asking import MEASURING, PATIENCE, Host, query
+from firmware_tests.asking import MEASURING, PATIENCE, Host, crowded, query
 from firmware_tests.microbit import LEAST_FREE, program, replace_source, start, thresh
-from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.errors import UserError
 from tinyldp.flash.build import (
     EPOCHS,
@@ -220,32 +219,9 @@ def playing(**constants: object) -> str:
 
 def played(lane: Lane, task: Task, source: str) -> tuple[int, int, int, int]:
     """A host that spends each credit at once: bytes sent, and what the board prints at its end."""
-    deframer = Deframer()
-    heard = b""
-    sent = 0
-    t = 1
+    queries = (query(task, t // 2, t % 2, t % 2) for t in itertools.count(1))
     with start(lane, task, new_state(PSEUDONYM, task), source) as board:
-        deadline = time.monotonic() + 2 * PATIENCE
-        while b"over\r\n" not in heard:
-            assert time.monotonic() < deadline, heard[-300:]
-            assert b"Error" not in heard, heard[-600:]
-            data = b""
-            while chunk := board.read(4096, 0.02):
-                data += chunk
-            heard += data
-            for _ in deframer.feed(data):
-                board.write(framed(query(task, t // 2, t % 2, t % 2)))
-                sent += 37
-                t += 1
-        pause = time.monotonic() + 1
-        while time.monotonic() < pause:
-            heard += board.read(4096, 0.1)
-        board.write(b"\0end\0")
-        while (found := re.search(rb"end (\d+) (\d+) (\d+)", heard)) is None:
-            assert time.monotonic() < deadline, heard[-300:]
-            heard += board.read(4096, 0.1)
-    free, rejected, taken = map(int, found.groups())
-    return sent + 5, taken, rejected, free
+        return crowded(board, queries)
 
 
 @MICROBIT

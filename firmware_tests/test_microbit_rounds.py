@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from firmware_tests.asking import MEASURING, PATIENCE, Host, Siege
+from firmware_tests.asking import MEASURING, PATIENCE, Host, Siege, crowded
 from firmware_tests.asking import query as query_of
 from firmware_tests.microbit import (
     LEAST_FREE,
@@ -24,7 +25,6 @@ from firmware_tests.microbit import (
     start,
 )
 from tinyldp.collect.collector import Collector
-from tinyldp.collect.deframing import Deframer, framed
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp.flash.build import (
@@ -272,33 +272,9 @@ def played(
     reading = "def reading(i):\n    return i % 5\n"
     constants = program("microbit_rounds.py", STEPS=steps, LOCKED=locked, BUSY=busy)
     board_files = new_state(PSEUDONYM, TASK)
-    deframer = Deframer()
-    heard = b""
-    sent = 0
-    t = 0
+    queries = (query(t) for t in itertools.count(1))
     with start(lane, TASK, board_files, source or reading + constants) as board:
-        deadline = time.monotonic() + 2 * PATIENCE
-        while b"over\r\n" not in heard:
-            assert time.monotonic() < deadline, heard[-300:]
-            assert b"Error" not in heard, heard
-            data = b""
-            while chunk := board.read(4096, 0.02):
-                data += chunk
-            heard += data
-            for _ in deframer.feed(data):
-                t += 1
-                board.write(framed(query(t)))
-                sent += 37
-        # What was sent before is taken then, or was lost.
-        pause = time.monotonic() + 1
-        while time.monotonic() < pause:
-            heard += board.read(4096, 0.1)
-        board.write(b"\0end\0")
-        while (found := re.search(rb"end (\d+) (\d+) (\d+)", heard)) is None:
-            assert time.monotonic() < deadline, heard[-300:]
-            heard += board.read(4096, 0.1)
-    free, rejected, taken = map(int, found.groups())
-    return sent + 5, taken, rejected, free
+        return crowded(board, queries)
 
 
 @MICROBIT

@@ -35,7 +35,7 @@ PER_SAMPLE = {
     "oraclerounds.py": ("step",),
     "epochs.py": ("step",),
     "thresh.py": ("step", "_ends"),
-    "heavythresh.py": ("step", "_three_at"),
+    "heavythresh.py": ("step", "compare", "_begin", "_add", "_close", "_three_at"),
     "quantize.py": ("symbol",),
     "switch.py": ("step", "flush", "_release"),
     "jittersort.py": ("step", "flush"),

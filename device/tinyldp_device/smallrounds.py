@@ -38,7 +38,7 @@ _REFUSED = 2
 
 
 class SmallRoundAgent(SmallSignals):
-    """One device: a Task with a method, its randomness, a serial port, a pseudonym, its rounds.
+    """One device: a Task that is asked, its randomness, a serial port, a pseudonym, its rounds.
 
     It has no end: there is no stop(), nor idle().
     """

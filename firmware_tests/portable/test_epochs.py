@@ -1,5 +1,6 @@
 """epochs: what a device with epochs answers, and what it never says."""
 
+from asked import ask, query
 from helpers import Counting, FakeLink, Generator, MemorySlot, Words, epoch_task
 
 from tinyldp_device import heavythresh
@@ -10,7 +11,6 @@ from tinyldp_device.lifetime import Lifetime
 from tinyldp_device.rounds import RoundAgent
 from tinyldp_device.state import State
 from tinyldp_protocol import messages as m
-from tinyldp_protocol.hashing import GROUPS
 from tinyldp_protocol.task import SCALE
 
 # A word that says what is true, whatever the threshold: neither below it nor above the rest.
@@ -31,33 +31,6 @@ def device(words=None, slots=None, task=None, **changed):
     entropy = words if hasattr(words, "word") else Words(words or [TRUE] * 999)
     lifetime = Lifetime(State(slots[0], slots[1]), task, task.epsilon)
     return RoundAgent(task, entropy, link, b"somebody", Epochs(task, entropy, lifetime)), link
-
-
-def query(t, phase=0, entry=0, task=b"task-id!"):
-    buf = bytearray(m.put_query(None, 0, task, t, phase, entry, 0, GROUPS))
-    m.put_query(buf, 0, task, t, phase, entry, 0, GROUPS)
-    return buf
-
-
-def ask(agent, link, *queries, **given):
-    """Answers (t, phase, entry, report) and refusals (t, phase, reason), in order."""
-    width = given.get("width", 1)
-    for one in queries:
-        link.incoming.append(one)
-    agent.service()
-    found = []
-    for message in link.take():
-        kind = m.check(message, len(message), width)
-        if kind not in (m.ANSWER, m.REFUSAL):
-            continue
-        t = m.get_word(message, m.SEQUENCE_AT)
-        phase = message[m.PHASE_AT]
-        if kind == m.REFUSAL:
-            found.append((t, phase, message[m.REASON_AT]))
-        else:
-            entry = message[m.ENTRY_AT] | message[m.ENTRY_AT + 1] << 8
-            found.append((t, phase, entry, bytes(message[-width:])))
-    return found
 
 
 def epoch(agent, reading, steps=4):

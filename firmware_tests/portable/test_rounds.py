@@ -1,5 +1,6 @@
 """rounds: what a queried device says, and what it never says twice."""
 
+from asked import NONCE, ask, query, said
 from helpers import (
     Clock,
     FakeLink,
@@ -25,7 +26,6 @@ from tinyldp_protocol.hashing import GROUPS, group
 from tinyldp_protocol.task import OLH, OUE, SCALE
 
 PSEUDONYM = b"somebody"
-NONCE = Words.nonce[:4]
 TRUTH = [SCALE - 1] * 500
 
 
@@ -44,41 +44,10 @@ def device(words=None, slots=None, task=None, **changed):
     return RoundAgent(task, entropy, link, PSEUDONYM, OracleRounds(task, entropy, ledger)), link
 
 
-def query(t, phase=0, entry=0, task=b"task-id!", start=0, size=GROUPS):
-    buf = bytearray(m.put_query(None, 0, task, t, phase, entry, start, size))
-    m.put_query(buf, 0, task, t, phase, entry, start, size)
-    return buf
-
-
 def ack(hello=False, nonce=NONCE):
     buf = bytearray(m.put_ack(None, 0, nonce, 0, hello))
     m.put_ack(buf, 0, nonce, 0, hello)
     return buf
-
-
-def said(link, width=1):
-    """Answers (t, phase, entry, report) and refusals (t, phase, reason), in order."""
-    found = []
-    for message in link.take():
-        kind = m.check(message, len(message), width)
-        if kind not in (m.ANSWER, m.REFUSAL):
-            continue
-        assert message[m.NONCE_AT : m.NONCE_AT + 4] == NONCE
-        t = m.get_word(message, m.SEQUENCE_AT)
-        phase = message[m.PHASE_AT]
-        if kind == m.REFUSAL:
-            found.append((t, phase, message[m.REASON_AT]))
-        else:
-            entry = message[m.ENTRY_AT] | message[m.ENTRY_AT + 1] << 8
-            found.append((t, phase, entry, bytes(message[-width:])))
-    return found
-
-
-def ask(agent, link, *queries, **given):
-    for one in queries:
-        link.incoming.append(one)
-    agent.service()
-    return said(link, given.get("width", 1))
 
 
 def test_hello_and_status_come_first_and_again():

@@ -5,6 +5,8 @@ REPORTS is put before it. It collects at the top level: see the lane wasm.
 
 import gc
 
+from filler import Filler
+
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy
 from tinyldp_protocol.framing import Encoder
@@ -32,18 +34,6 @@ class Numbers:
     payload = 2
     method = None
     id = b"task-id!"
-
-
-class Filler:
-    quality = 1
-    state = 1
-
-    def fill(self, buf):
-        state = self.state
-        for i in range(len(buf)):
-            state = (state * 61 + 7919) & 0xFFFFFF
-            buf[i] = state >> 16
-        self.state = state
 
 
 class Link:

@@ -6,6 +6,8 @@ LINK and ITEMS are put before it.
 import gc
 import os
 
+from filler import Filler
+
 from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.epochs import Epochs
@@ -43,18 +45,6 @@ class Numbers:
     beacon = 1000
     method = None
     id = b"task-id!"
-
-
-class Filler:
-    quality = 1
-    state = 1
-
-    def fill(self, buf):
-        state = self.state
-        for i in range(len(buf)):
-            state = (state * 61 + 7919) & 0xFFFFFF
-            buf[i] = state >> 16
-        self.state = state
 
 
 class Link:

@@ -10,6 +10,7 @@ that is none of this boot, so that all that was sent before has been heard, too.
 import gc
 import time
 
+from counted import Counted
 from micropython import heap_lock, heap_unlock
 
 from tinyldp_device.boards.files import FileSlot
@@ -54,23 +55,6 @@ class Steps:
             return
         time.sleep_ms(ms)
         self.waited += 1
-
-
-class Counted:
-    """The line, and how many bytes were taken from it."""
-
-    def __init__(self, port):
-        self.port = port
-        self.taken = 0
-
-    def write(self, frame):
-        return self.port.write(frame)
-
-    def readinto(self, buf):
-        n = self.port.readinto(buf)
-        if n:
-            self.taken += n
-        return n
 
 
 def sample():

@@ -9,6 +9,7 @@ rejected before that, and the bytes taken from the line.
 import gc
 import time
 
+from counted import Counted
 from micropython import heap_lock, heap_unlock
 
 from tinyldp_device.boards.files import FileSlot
@@ -20,23 +21,6 @@ from tinyldp_device.mechanism import small_pool_words
 from tinyldp_device.oraclerounds import OracleRounds
 from tinyldp_device.smallrounds import SmallRoundAgent
 from tinyldp_device.state import State
-
-
-class Counted:
-    """The line, and how many bytes were taken from it."""
-
-    def __init__(self, port):
-        self.port = port
-        self.taken = 0
-
-    def write(self, frame):
-        return self.port.write(frame)
-
-    def readinto(self, buf):
-        n = self.port.readinto(buf)
-        if n:
-            self.taken += n
-        return n
 
 
 def play():
