@@ -237,7 +237,7 @@ def _certify_epochs(task: Task, point: Fraction | None) -> Certificate:
             *((statements.FULL_TABLE,) if heavy else ()),
         ),
         warnings=warnings,
-        sayings=epochs.sayings(task),
+        disclosures=epochs.disclosures(task),
     )
 
 
