@@ -403,6 +403,24 @@ def test_devices_that_are_ahead_of_a_new_store(fleet):
     assert [row.t for row in decisions[-4:]] == list(range(there + 1, there + 5))
 
 
+def test_a_new_store_beside_devices_that_have_spent(fleet):
+    """A known limit: they refuse what would exceed their budget, until w steps have passed."""
+    task = rounds_task(LSP, w=20, epsilon=8.0)
+    line = fleet(task, mixed(task, 16))
+    line.run(25)
+    line.rounds.stop()
+    line.commit()
+    line.path = line.path.with_name("new.db")
+    line.restart()
+    decisions = line.run(60)
+    refused = [peer.refusals.get(BUDGET, 0) for peer in line.store.peers(task.id.hex())]
+    assert refused == [1] * 16
+    assert all(device.most() <= task.epsilon for device in line.devices)
+    published = [row for row in decisions if row.published]
+    assert [row.n for row in published] == [16]
+    assert published[0].t >= 25 + task.w
+
+
 def test_one_that_is_ahead_takes_the_host_no_further_than_it_follows(fleet):
     """Alone it is followed, up to a bound: the numbers of steps are for those who come later."""
     task = rounds_task(LBU)

@@ -50,8 +50,8 @@ def test_tuned_spends_what_it_is_given(tmp_path: Path) -> None:
                 thresholds = list(task.thresholds)
                 thresholds[i] -= 1
                 share = Fraction(int(Fraction(epsilon) * 65536), 2 * 65536)
-                said = epochs.sayings(Task(numbers | {"thresholds": thresholds}))
-                assert said[i].total > share >= epochs.sayings(task)[i].total
+                said = epochs.disclosures(Task(numbers | {"thresholds": thresholds}))
+                assert said[i].total > share >= epochs.disclosures(task)[i].total
 
 
 def test_the_papers_figures(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def test_text_and_picture(small: dict[str, EpochSimulation], name: str, tmp_path
         write_picture(run, path)
         assert path.stat().st_size > 10_000
     drawn = (tmp_path / "picture.svg").read_text()
-    assert "votes in favour" in drawn
+    assert "votes for an update" in drawn
     assert "estimates left" in drawn
 
 

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
-from tinyldp.study import refuse_rounds
+from tinyldp.study import STREAMS, refuse_rounds
 from tinyldp_device.entropy import Entropy, EntropyError, Replay
 from tinyldp_device.mechanism import make_mechanism, pool_words, step_words
 from tinyldp_protocol.hashing import PRIME
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, SCALE, Task
+from tinyldp_protocol.task import JITTERSORT, OLH, OUE, SCALE, Task
 
 # Indices are released modulo this, the largest alphabet.
 _INDICES = 65536
@@ -127,7 +127,7 @@ def displacements(
     is late. The mechanisms do not look at values, so indices take their place.
     Raises UserError as replay does, and for an oracle, which moves nothing.
     """
-    if task.mechanism >= GRR:
+    if task.mechanism not in STREAMS:
         raise UserError("An oracle releases each value at once: there is no displacement.")
     indices = SimpleNamespace(
         mechanism=task.mechanism,

@@ -18,8 +18,8 @@ from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
-from tinyldp.study import TITLES, refuse_rounds
-from tinyldp_protocol.task import GRR, OLH, OUE, Task
+from tinyldp.study import MECHANISMS, ORACLES, TITLES, refuse_rounds
+from tinyldp_protocol.task import OUE, Task
 
 CONFIDENCE = 1 - 1e-6
 # Values that a device releases in an audit of which the size is not given.
@@ -106,7 +106,7 @@ def audit(
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))
-    if task.mechanism in (GRR, OUE, OLH):
+    if task.mechanism in ORACLES:
         segments, findings, transcripts, kept = _oracle(
             task, lane, segments, *point, 1 - confidence, progress
         )
@@ -215,7 +215,7 @@ def _oracle(
 
 def text_audit(result: Audit) -> str:
     """The audit as a table for people."""
-    oracle = result.mechanism in ("grr", "oue", "olh")
+    oracle = MECHANISMS[result.mechanism] in ORACLES
     what = "reports of each value" if oracle else "segments of each input"
     lines = [
         f"Audit of Task {result.task_id} ({result.mechanism}) on the lane {result.lane}: "

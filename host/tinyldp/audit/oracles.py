@@ -30,8 +30,9 @@ def telling(task: Task, reports: Reports, value: int, other: int) -> Events:
         return reports == value
     if task.mechanism == OUE:
         return bit(reports, value) & ~bit(reports, other)
-    hashed, reported = hashes(task, reports, value)
-    return (hashed == reported) & (hashed != hashes(task, reports, other)[0])
+    a, b = keys(reports)
+    hashed = _hash(task, a, b, value)
+    return (hashed == _bucket(task, reports)) & (hashed != _hash(task, a, b, other))
 
 
 def bit(reports: Reports, place: int) -> Events:
@@ -49,12 +50,18 @@ def hashes(
     task: Task, reports: Reports, value: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """What each OLH report's key makes of the value, and what the report says."""
-    assert task.buckets is not None
-    a, b = keys(reports)
+    return _hash(task, *keys(reports), value), _bucket(task, reports)
+
+
+def _hash(
+    task: Task, a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], value: int
+) -> npt.NDArray[np.int64]:
+    return (a + b * value) % PRIME % _size(task)
+
+
+def _bucket(task: Task, reports: Reports) -> npt.NDArray[np.int64]:
     said = reports[..., 4].astype(np.int64)
-    if task.width > 5:
-        said |= reports[..., 5].astype(np.int64) << 8
-    return (a + b * value) % PRIME % task.buckets, said
+    return said | reports[..., 5].astype(np.int64) << 8 if task.width > 5 else said
 
 
 def possible(task: Task, reports: Reports) -> Events:
@@ -64,7 +71,7 @@ def possible(task: Task, reports: Reports) -> Events:
     if task.mechanism == OUE:
         return (reports[:, -1].astype(int) >> ((task.symbols - 1) % 8 + 1)) == 0
     a, b = keys(reports)
-    return (a < PRIME) & (b < PRIME) & (hashes(task, reports, 0)[1] < _size(task))
+    return (a < PRIME) & (b < PRIME) & (_bucket(task, reports) < _size(task))
 
 
 def law(task: Task) -> npt.NDArray[np.float64]:

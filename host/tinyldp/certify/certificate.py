@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tinyldp.certify.bounds import float_up
-from tinyldp.certify.epochs import Saying
+from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
 
@@ -19,7 +19,7 @@ class Certificate:
     epsilon, delta: the certified point, upper bounds. curve: (epsilon, delta), by
     rising epsilon. target: epsilon and delta that the Task states, or None where it
     states none. per_window: loss within w steps, for an oracle whose Task names w.
-    oracle, entries: of rounds, whose certified point is that of any w steps. sayings: of
+    oracle, entries: of rounds, whose certified point is that of any w steps. disclosures: of
     epochs, whose certified point is that of a device's whole life.
     within_target: whether the certified point meets every target stated.
     """
@@ -43,7 +43,7 @@ class Certificate:
     warnings: tuple[str, ...]
     oracle: str | None = None
     entries: tuple[Entry, ...] | None = None
-    sayings: tuple[Saying, ...] | None = None
+    disclosures: tuple[Disclosure, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and strings; epsilon and delta as floats, rounded up."""
@@ -59,8 +59,8 @@ class Certificate:
                 "oracle": self.oracle,
                 "entries": [entry.to_json() for entry in self.entries],
             }
-        if self.sayings is not None:
-            rounds = {each.name: each.to_json() for each in self.sayings}
+        if self.disclosures is not None:
+            rounds = {each.name: each.to_json() for each in self.disclosures}
         return {
             "task_id": self.task_id,
             "mechanism": self.mechanism,

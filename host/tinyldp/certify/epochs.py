@@ -23,7 +23,7 @@ from tinyldp_protocol.task import SCALE, Task
 
 
 @dataclass(frozen=True)
-class Saying:
+class Disclosure:
     """One kind of what a device says: how often in its life, and the loss each time (a bound).
 
     factor: how often the loss can count, 2 for each vote.
@@ -53,11 +53,11 @@ def ratio(threshold: int) -> Fraction:
     return Fraction(SCALE - threshold, threshold)
 
 
-def sayings(task: Task) -> tuple[Saying, ...]:
+def disclosures(task: Task) -> tuple[Disclosure, ...]:
     """Votes, estimates, and polls where the Task has them."""
     counts = (("votes", task.votes, 2), ("estimates", task.estimates, 1), ("polls", task.polls, 1))
     return tuple(
-        Saying(name, threshold, times, factor, log_upper(ratio(threshold)))
+        Disclosure(name, threshold, times, factor, log_upper(ratio(threshold)))
         for (name, times, factor), threshold in zip(counts, task.thresholds, strict=False)
         if times is not None
     )
@@ -65,7 +65,7 @@ def sayings(task: Task) -> tuple[Saying, ...]:
 
 def lifetime_loss(task: Task) -> Fraction:
     """An upper bound of what a device's whole life loses, against any server."""
-    return sum((each.total for each in sayings(task)), Fraction(0))
+    return sum((each.total for each in disclosures(task)), Fraction(0))
 
 
 def within(task: Task, target: Fraction) -> bool:
@@ -73,7 +73,7 @@ def within(task: Task, target: Fraction) -> bool:
 
     By the product of the ratios where that is small enough to be exact, else by the bound.
     """
-    powers = [(ratio(each.threshold), each.factor * each.times) for each in sayings(task)]
+    powers = [(ratio(each.threshold), each.factor * each.times) for each in disclosures(task)]
     if sum(power for _, power in powers) > 64:
         return lifetime_loss(task) <= target
     product = Fraction(1)

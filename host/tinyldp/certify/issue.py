@@ -12,8 +12,8 @@ from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim, epochs_claim, ranswitch_claim, rounds_claim
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS
-from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, RANSWITCH, STASWITCH, Task
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS
+from tinyldp_protocol.task import HEAVYTHRESH, OLH, RANSWITCH, STASWITCH, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
 _METHODS = {number: name for name, number in METHODS.items()}
@@ -41,7 +41,7 @@ def certify(task: Task, point: Fraction | None = None, progress: Told | None = N
         return _certify_rounds(task, point)
     if task.epochs is not None:
         return _certify_epochs(task, point)
-    if task.mechanism <= JITTERSORT:
+    if task.mechanism in STREAMS:
         return _certify_stream(task, point, progress)
     return _certify_oracle(task, point)
 
@@ -237,7 +237,7 @@ def _certify_epochs(task: Task, point: Fraction | None) -> Certificate:
             *((statements.FULL_TABLE,) if heavy else ()),
         ),
         warnings=warnings,
-        sayings=epochs.sayings(task),
+        disclosures=epochs.disclosures(task),
     )
 
 

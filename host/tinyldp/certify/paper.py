@@ -24,7 +24,7 @@ from typing import Any
 
 from tinyldp.certify import ranswitch
 from tinyldp.certify.bounds import digits_up, float_up, log_upper
-from tinyldp.certify.epochs import sayings
+from tinyldp.certify.epochs import disclosures
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES
 from tinyldp_protocol.task import LBD, LPA, LPD, SCALE, Task
 
@@ -99,7 +99,7 @@ class WindowClaim:
 
 def epochs_claim(task: Task) -> WindowClaim:
     """Joseph et al. 2018: the epsilon at which this Task's caps are the paper's, or below."""
-    votes, estimates = sayings(task)[:2]
+    votes, estimates = disclosures(task)[:2]
     cap = 4 * max(votes.times * votes.loss, estimates.times * estimates.loss)
     late = 2 * (votes.times + 1) * votes.loss + (estimates.times + 1) * estimates.loss
     text = (

@@ -7,7 +7,7 @@ import textwrap
 from tinyldp import figures
 from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
-from tinyldp.certify.epochs import Saying
+from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
 from tinyldp.figures import counted
@@ -31,8 +31,8 @@ def text_certificate(certificate: Certificate) -> str:
     lines.append(_line("target", _target(c)))
     if c.entries:
         lines.append(_line("entries", _entries(c.entries)))
-    for each in c.sayings or ():
-        lines.append(_line(each.name, _saying(each)))
+    for each in c.disclosures or ():
+        lines.append(_line(each.name, _disclosure(each)))
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
@@ -86,12 +86,14 @@ def _entries(entries: tuple[Entry, ...]) -> str:
     return f"{count}, which lose from {shown[0]} to {shown[1]}: {verdict}"
 
 
-def _saying(saying: Saying) -> str:
-    each = f"epsilon {digits_up(saying.loss)} each"
-    times = f"{saying.times} of {each}"
-    if saying.factor > 1:
-        times = f"{saying.times} in either life, {saying.factor * saying.times} of {each}"
-    return f"{times}: {digits_up(saying.total)}"
+def _disclosure(disclosure: Disclosure) -> str:
+    each = f"epsilon {digits_up(disclosure.loss)} each"
+    times = f"{disclosure.times} of {each}"
+    if disclosure.factor > 1:
+        times = (
+            f"{disclosure.times} in either life, {disclosure.factor * disclosure.times} of {each}"
+        )
+    return f"{times}: {digits_up(disclosure.total)}"
 
 
 def _paper(claim: Claim | WindowClaim) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tinyldp.errors import UserError
+from tinyldp.study import ORACLES
 from tinyldp_protocol.hashing import PRIME
-from tinyldp_protocol.task import GRR, OLH, OUE, SCALE, Task
-
-ORACLES = (GRR, OUE, OLH)
+from tinyldp_protocol.task import GRR, OUE, SCALE, Task
 
 
 def support_chances(task: Task) -> tuple[Fraction, Fraction]:

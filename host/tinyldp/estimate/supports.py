@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
-from tinyldp.estimate.chances import ORACLES
+from tinyldp.study import ORACLES
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import GRR, OUE, Task
 

@@ -9,8 +9,8 @@ from tinyldp.planning.epochs import choose_epochs
 from tinyldp.planning.jitter import jittersort_weights
 from tinyldp.planning.rounds import choose_rounds
 from tinyldp.planning.switches import Progress, ranswitch_threshold, staswitch_threshold
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, Study
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, Task
+from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, ORACLES, Study
+from tinyldp_protocol.task import GRR, JITTERSORT, OUE, RANSWITCH, Task
 
 
 def choose(study: Study, progress: Progress | None = None) -> Task:
@@ -30,7 +30,7 @@ def choose(study: Study, progress: Progress | None = None) -> Task:
         return study.task()
     assert study.epsilon is not None
     epsilon = Fraction(study.epsilon, EPSILON_UNIT)
-    if study.mechanism in (GRR, OUE, OLH):
+    if study.mechanism in ORACLES:
         return _oracle(study, epsilon)
     assert study.k is not None
     assert study.delta is not None

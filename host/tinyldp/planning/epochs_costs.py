@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from tinyldp.certify.bounds import digits_up, float_up
-from tinyldp.certify.epochs import sayings
+from tinyldp.certify.epochs import disclosures
 from tinyldp.estimate.heavy import CONFIDENCE
 from tinyldp.estimate.heavy import scale as report_scale
 from tinyldp.figures import counted
@@ -110,8 +110,8 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
     rows = [Level(row.change, row.every, _mean_delay(row.every, again)) for row in rows]
     seen = _seen(study, task)
     deviation, interval = _error(study, task, n)
-    losses = {each.name: float_up(each.loss) for each in sayings(task)}
-    total = sum((each.total for each in sayings(task)), Fraction(0))
+    losses = {each.name: float_up(each.loss) for each in disclosures(task)}
+    total = sum((each.total for each in disclosures(task)), Fraction(0))
     return EpochCosts(
         losses=losses,
         lifetime=float_up(total),

@@ -13,7 +13,7 @@ from tinyldp.coordinate.entries import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.planning import oracles, refusal
-from tinyldp.study import EPSILON_UNIT, Study
+from tinyldp.study import EPSILON_UNIT, ORACLES, Study
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import GRR, LBD, MAX_REPORT, OLH, OUE, Task
 
@@ -30,7 +30,7 @@ def choose_rounds(study: Study) -> Task:
         return _task(study, study.mechanism, spends)
     largest = {GRR: 65536, OUE: 8 * MAX_REPORT, OLH: PRIME}
     found: list[Task] = []
-    for mechanism in (GRR, OUE, OLH):
+    for mechanism in ORACLES:
         if study.domain <= largest[mechanism]:
             try:
                 found.append(_task(study, mechanism, spends))

@@ -19,7 +19,7 @@ from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
 from tinyldp.report.symbols import clean
-from tinyldp.study import TITLES
+from tinyldp.study import STREAMS, TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
     ENDED,
@@ -182,7 +182,7 @@ def mechanism_name(task: Task) -> str:
 
 def is_stream(task: Task) -> bool:
     """Whether it releases the values themselves, in another order."""
-    return task.mechanism <= JITTERSORT
+    return task.mechanism in STREAMS
 
 
 def _protection(tasks: Iterable[Task]) -> str:

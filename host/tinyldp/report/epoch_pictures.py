@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 
 from tinyldp.figures import counted
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing, svg
+
+Floats = npt.NDArray[np.float64]
 
 # Epochs up to which each has a mark of its own; items that are named.
 _MARKS = 64
@@ -21,16 +24,12 @@ def mean_picture(key: str, table: dict[str, Any]) -> str:
     t = _column(steps, "t")
     with drawing((9.6, 3.4)) as figure:
         axis = figure.subplots()
-        low, high = _column(steps, "low"), _column(steps, "high")
-        axis.fill_between(t, low, high, step="mid", color=GRID, label="95 %, of this epoch")
-        low, high = _column(steps, "estimate_low"), _column(steps, "estimate_high")
-        axis.fill_between(t, low, high, step="mid", color=BARS, label="95 %, of its update")
-        mean = _column(steps, "mean")
-        axis.step(t, mean, where="mid", color=RELEASED, lw=1.2, label="published")
+        names = ("low", "high", "estimate_low", "estimate_high")
+        draw_intervals(axis, t, *(_column(steps, name) for name in names))
         there = np.array([step["published"] for step in steps])
-        axis.plot(t[there], mean[there], "o", ms=4.5, color=RELEASED, label="update")
+        draw_published(axis, t, _column(steps, "mean"), there)
         axis.set_title("Mean in each epoch")
-        _epochs(axis, t)
+        draw_epochs(axis, t)
         _legend(figure, axis, 4)
         return svg(figure, key, f"Published means of {counted(len(steps), 'epoch')}.")
 
@@ -67,10 +66,7 @@ def votes_picture(key: str, table: dict[str, Any]) -> str:
     polls = [step for step in steps if step["poll"] is not None]
     with drawing((9.6, 2.6)) as figure:
         axis = figure.subplots()
-        marks = "o" if len(steps) <= _MARKS else ""
-        share, needed = _column(steps, "share"), _column(steps, "needed")
-        axis.plot(t, share, f"{marks}-", ms=3, lw=1, color=RELEASED, label="votes for an update")
-        axis.plot(t, needed, "--", lw=1, color=QUIET, label="needed for it")
+        draw_votes(axis, t, _column(steps, "share"), _column(steps, "needed"))
         if polls:
             at, live, low, high = (
                 _column(polls, name) for name in ("t", "poll", "poll_low", "poll_high")
@@ -79,22 +75,50 @@ def votes_picture(key: str, table: dict[str, Any]) -> str:
             axis.plot(at, live, "s", ms=4, color=ORIGINAL, label="devices with votes left, 95 %")
         axis.set_title("Votes")
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
-        _epochs(axis, t)
+        draw_epochs(axis, t)
         _legend(figure, axis, 3)
         return svg(figure, key, f"Votes of {counted(len(steps), 'epoch')}.")
 
 
-def _column(steps: list[dict[str, Any]], name: str) -> npt.NDArray[np.float64]:
-    return np.array([np.nan if step[name] is None else step[name] for step in steps], float)
+# What a simulation's picture has, too: t, and of each epoch a number, nan where there is none.
 
 
-def _epochs(axis: Any, t: npt.NDArray[np.float64]) -> None:
+def draw_intervals(
+    axis: Any, t: Floats, low: Floats, high: Floats, estimate_low: Floats, estimate_high: Floats
+) -> None:
+    # Each epoch is as wide as the next: a step changes between two.
+    axis.fill_between(t, low, high, step="mid", color=GRID, label="95 %, of this epoch")
+    label = "95 %, of its update"
+    axis.fill_between(t, estimate_low, estimate_high, step="mid", color=BARS, label=label)
+
+
+def draw_published(axis: Any, t: Floats, mean: Floats, updated: npt.NDArray[np.bool_]) -> None:
+    axis.step(t, mean, where="mid", color=RELEASED, lw=1.2, label="published")
+    axis.plot(t[updated], mean[updated], "o", ms=4.5, color=RELEASED, label="update")
+
+
+def draw_votes(axis: Any, t: Floats, share: Floats, needed: Floats) -> None:
+    marks = "o" if len(t) <= _MARKS else ""
+    axis.plot(t, share, f"{marks}-", ms=3, lw=1, color=RELEASED, label="votes for an update")
+    axis.plot(t, needed, "--", lw=1, color=QUIET, label="needed for it")
+
+
+def draw_epochs(axis: Any, t: Floats) -> None:
+    """The axis of the epochs, with room for the marks of the first and the last one."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_xlim(t[0] - 0.5, t[-1] + 0.5)
     axis.set_xlabel("epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.xaxis.set_major_formatter(lambda epoch, _: f"{epoch:,.0f}")
+
+
+def floats(values: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], float)
+
+
+def _column(steps: list[dict[str, Any]], name: str) -> Floats:
+    return floats(step[name] for step in steps)
 
 
 def _legend(figure: Any, axis: Any, columns: int) -> None:

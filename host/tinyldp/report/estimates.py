@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from tinyldp.errors import UserError
 from tinyldp.estimate import check_reports, frequencies, support_chances, supports
-from tinyldp.estimate.chances import ORACLES
 from tinyldp.estimate.curves import mean_curve
 from tinyldp.estimate.frequency import Estimate
 from tinyldp.estimate.postprocess import check_name
 from tinyldp.estimate.postprocess import postprocess as process
 from tinyldp.report.symbols import clean, missing_alone, symbol_name
-from tinyldp.study import TITLES
+from tinyldp.study import ORACLES, TITLES
 from tinyldp_protocol.messages import ENDED, RUNNING
 from tinyldp_protocol.task import Task
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tinyldp.figures import counted
-from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED
+from tinyldp.report import epoch_pictures as axes
+from tinyldp.report.pictures import GRID, ORIGINAL, RELEASED
 from tinyldp.simulate.simulation import EpochSimulation
 from tinyldp.study import TITLES
 
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 6.4
-# Epochs up to which each has a mark of its own.
-_MARKS = 64
 
 
 def draw_epochs(figure: Figure, simulation: EpochSimulation) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     above, middle, below = figure.subplots(3, 1, sharex=True, height_ratios=(2.2, 1, 1))
     times = np.array([decision.t for decision in simulation.decisions])
     if simulation.items is None:
@@ -35,28 +32,20 @@ def draw_epochs(figure: Figure, simulation: EpochSimulation) -> None:
         f"{TITLES[simulation.task.mechanism]}, {counted(simulation.devices, 'device')}, "
         f"epochs of {simulation.task.rounds:,} steps"
     )
-    below.set_xlabel("epoch")
-    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.draw_epochs(below, times)
     for axis in (above, middle, below):
-        # Room for the marks of the first and the last epoch, and for the legends on the right.
-        axis.set_xlim(times[0] - 0.5, times[-1] + 0.5)
+        # Room on the right.
         axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
 
 
 def _mean(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
-    # Each epoch is as wide as the next: a step changes between two.
     decisions = simulation.decisions
-    low, high = ([_number(getattr(d, name)) for d in decisions] for name in ("low", "high"))
-    axis.fill_between(times, low, high, step="mid", color=GRID, label="95 %, if it moved unseen")
-    low, high = (
-        [_number(getattr(d, f"estimate_{name}")) for d in decisions] for name in ("low", "high")
-    )
-    axis.fill_between(times, low, high, step="mid", color=BARS, label="95 %, as of its update")
+    names = ("low", "high", "estimate_low", "estimate_high")
+    limits = (axes.floats(getattr(d, name) for d in decisions) for name in names)
+    axes.draw_intervals(axis, times, *limits)
     axis.step(times, simulation.truth[:, 0], where="mid", color=ORIGINAL, lw=2.4, label="true")
-    axis.step(times, simulation.published[:, 0], where="mid", color=RELEASED, label="published")
-    at = np.array(simulation.updates, dtype=int)
-    shown = simulation.published[np.searchsorted(times, at), 0]
-    axis.plot(at, shown, "o", ms=4, color=RELEASED, label="update")
+    updated = np.array([d.published for d in decisions])
+    axes.draw_published(axis, times, simulation.published[:, 0], updated)
     axis.set_ylabel("mean")
     axis.set_ylim(-0.05, 1.05)
 
@@ -92,11 +81,9 @@ def _items(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
 
 
 def _votes(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
-    shares = [d.ones / d.votes_n if d.votes_n else np.nan for d in simulation.decisions]
-    needed = [_number(d.needed) for d in simulation.decisions]
-    marks = "o" if len(times) <= _MARKS else ""
-    axis.plot(times, shares, marks + "-", ms=3, lw=1, color=RELEASED, label="votes in favour")
-    axis.plot(times, needed, "--", lw=1, color=QUIET, label="needed for an update")
+    decisions = simulation.decisions
+    shares = axes.floats(d.ones / d.votes_n if d.votes_n else None for d in decisions)
+    axes.draw_votes(axis, times, shares, axes.floats(d.needed for d in decisions))
     axis.set_ylabel("share")
 
 
@@ -106,7 +93,3 @@ def _lives(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
     axis.step(times, estimates, where="mid", color=ORIGINAL, label="estimates left")
     axis.set_ylabel("a device, on average")
     axis.set_ylim(bottom=0)
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value
