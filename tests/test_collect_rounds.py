@@ -511,6 +511,15 @@ def test_that_rounds_begin_anew_is_said(tmp_path, last):
     line.store.close()
 
 
+def test_what_another_task_has_asked_for_is_none_of_this_ones(tmp_path):
+    line = Fleet(str(tmp_path / "a.db"), rounds_task(LBA), mixed(rounds_task(LBA), 2))
+    line.run(3)
+    other = rounds_task(LBA, w=6).id.hex()
+    assert line.store.next_step(other) == 0
+    assert line.store.last_heard(other) is None
+    line.store.close()
+
+
 def test_a_clock_that_was_set_back_makes_no_host_wait_longer():
     task = rounds_task(LBA, w=6)
     whole = resting(task, 0)
