@@ -504,10 +504,12 @@ def test_that_rounds_begin_anew_is_said(tmp_path, last):
     news = [sentence for snapshot in snapshots for sentence in snapshot.news]
     said = [] if last is None else ["Rounds go on with step 3 in 1 s"]
     assert [sentence[:31] for sentence in news] == said
-    collector = Collector(task, line.store)
-    collector._rounds.join(1, line.devices[0].pseudonym, line.devices[0].link, 0.0)
+    rounds = Collector(task, line.store)._rounds
+    assert rounds is not None
+    rounds.join(1, line.devices[0].pseudonym, line.devices[0].link, 0.0)
+    assert rounds.begins is not None
     if last is not None:
-        assert collector._rounds.begins >= begun + resting(task, 0)
+        assert rounds.begins >= begun + resting(task, 0)
     line.store.close()
 
 
