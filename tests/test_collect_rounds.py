@@ -504,25 +504,46 @@ def test_a_host_that_starts_again_asks_for_nothing_that_is_refused(fleet, method
         assert 6 <= (first - stopped) / task.tick <= 11
 
 
-def test_that_rounds_begin_anew_is_said(tmp_path):
+@pytest.mark.parametrize("last", [None, "answers", "decisions"])
+def test_that_rounds_begin_anew_is_said(tmp_path, last):
+    """And it is waited for, whatever came last; here by a clock that was set back since."""
     task = rounds_task(LBA, w=6)
     name = str(tmp_path / "a.db")
     line = Fleet(name, task, mixed(task, 2))
     line.run(3)
-    for at, said in ((0, []), (time.time_ns() // 1_000_000, ["Rounds go on with step 3 in 1 s"])):
-        with sqlite3.connect(name) as connection:
-            for table in ("answers", "decisions"):
-                connection.execute(f"UPDATE {table} SET at = {at}")
-        snapshots = []
-        Collector(task, line.store).run(lambda: True, snapshots.append)
-        news = [sentence for snapshot in snapshots for sentence in snapshot.news]
-        assert [sentence[:31] for sentence in news] == said
+    with sqlite3.connect(name) as connection:
+        for table in ("answers", "decisions"):
+            at = time.time_ns() // 1_000_000 + 10**6 if table == last else 0
+            connection.execute(f"UPDATE {table} SET at = {at}")
+    begun = time.monotonic() * 1000
+    snapshots = []
+    collector = Collector(task, line.store)
+    collector.run(lambda: True, snapshots.append)
+    news = [sentence for snapshot in snapshots for sentence in snapshot.news]
+    said = [] if last is None else ["Rounds go on with step 3 in 1 s"]
+    assert [sentence[:31] for sentence in news] == said
+    rounds = Collector(task, line.store)._rounds
+    assert rounds is not None
+    rounds.join(1, line.devices[0].pseudonym, line.devices[0].link, 0.0)
+    assert rounds.begins is not None
+    if last is not None:
+        assert rounds.begins >= begun + resting(task, 0)
+    line.store.close()
+
+
+def test_what_another_task_has_asked_for_is_none_of_this_ones(tmp_path):
+    line = Fleet(str(tmp_path / "a.db"), rounds_task(LBA), mixed(rounds_task(LBA), 2))
+    line.run(3)
+    other = rounds_task(LBA, w=6).id.hex()
+    assert line.store.next_step(other) == 0
+    assert line.store.last_heard(other) is None
     line.store.close()
 
 
 def test_a_clock_that_was_set_back_makes_no_host_wait_longer():
     task = rounds_task(LBA, w=6)
     whole = resting(task, 0)
+    assert whole > 6 * task.tick
     assert resting(task, None) == resting(task, 10**9) == 0
     assert resting(task, whole // 2) == whole - whole // 2
     assert resting(task, -(10**9)) == whole

@@ -29,8 +29,8 @@ class Files(dict[str, bytes]):
         self[path] = content
 
 
-def identities(files: Files) -> Identities:
-    return Identities(files, SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=True)
+def identities(files: Files, new: bool = False) -> Identities:
+    return Identities(files, SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=True, new=new)
 
 
 def test_a_provisioned_board_is_kept() -> None:
@@ -47,6 +47,24 @@ def test_a_stored_word_that_is_too_large_is_refused(at: int) -> None:
     state.create(bytes(payload))
     with pytest.raises(UserError, match=r"of another kind; see --new-identity"):
         identities(files)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"torn"])
+@pytest.mark.parametrize("capped", [True, False])
+def test_a_new_identity_gets_no_ledger_in_place_of_one_that_is_gone(
+    content: bytes | None, capped: bool
+) -> None:
+    """Nor does a later flashing make one: the device waits for a whole horizon."""
+    files = Files(new_state(b"somebody", TASK if capped else None))
+    for path in LEDGER_SLOTS:
+        files.pop(path, None)
+        if content is not None:
+            files[path] = content
+    identities(files, new=True).write()
+    gone = capped or content is not None
+    for _ in range(2):
+        assert [files.get(path) == b"void" for path in LEDGER_SLOTS] == [gone] * 2
+        identities(files).write()
 
 
 @pytest.mark.parametrize("name", ["source", "slots", "open_line", "ledger_slots"])

@@ -143,6 +143,9 @@ def test_the_same_numbers_as_text_and_page(thresh, table, tmp_path):
         assert "In all its life under its Task a device says something" in form
         assert "budget" in form
         assert "shuffled" not in form
+        # Of answers, as in rounds, and not of frames.
+        assert "Rounds: " in form
+        assert "frames" not in form.lower()
     assert html.count("<svg") == 2
     assert "Published means of 16 epochs." in html
     assert not re.search(r'(src|href)="http', html)
