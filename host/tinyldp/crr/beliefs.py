@@ -1,0 +1,129 @@
+"""The beliefs that a Task's devices reach, each worked out once.
+
+A belief follows from what was released before, and from nothing else: devices that released the
+same have the same belief, and so have many whose releases differ only long ago, for integers
+forget. So a fleet walks on a graph of beliefs, which is made as far as it is walked on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.crr.couplings import Couplings, kernels, leakages
+from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
+
+# Memory for beliefs, bytes; of one, what Python needs to find it again.
+_MEMORY = 1 << 28
+_FOUND = 250
+
+
+class Beliefs:
+    """Beliefs by number; 0 is the one that a device starts with.
+
+    belief: (m, n) integers that sum to 2^15. bounds: (m, n + 1, n) where the symbols of each
+    value's row of the coupling end, in the row n those of the marginal. leakage: (m, n) nats of
+    each release. Rows beyond `size` mean nothing.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.rule = Couplings(task)
+        n = self.rule.symbols
+        self.size = 0
+        self.most = _MEMORY // (_FOUND + 2 * n * (n + 6))
+        self._numbers: dict[bytes, int] = {}
+        self.belief = np.zeros((1, n), dtype=np.uint16)
+        self.bounds = np.zeros((1, n + 1, n), dtype=np.uint16)
+        self.leakage = np.zeros((1, n), dtype=np.float32)
+        self._next = np.zeros((1, n), dtype=np.int32)
+        self._add(self.rule.start[np.newaxis])
+
+    def joint(self, numbers: Array) -> Array:
+        """(m, n, n) the couplings of beliefs (m,)."""
+        bounds = self.bounds[numbers, :-1].astype(np.int64)
+        return np.diff(bounds, axis=2, prepend=0)
+
+    def kernel(self, numbers: Array) -> Array:
+        """(m, n, n) M(y|x) of beliefs (m,)."""
+        return kernels(self.rule.q, self.belief[numbers].astype(np.int64), self.joint(numbers))
+
+    def follow(self, numbers: Array, released: Array) -> Array:
+        """(m,) the beliefs after those of these numbers (m,), once symbols (m,) are released.
+
+        Numbers from before this call may have another meaning after it, but for 0.
+        """
+        n = self.rule.symbols
+        at = numbers * n
+        at += released
+        found = self._next.reshape(-1).take(at)
+        unknown = found < 0
+        if unknown.any():
+            self._learn(np.unique(at[unknown]))
+            found = self._next.reshape(-1).take(at)
+            if self.size > self.most:
+                found = self._forget(found)
+        return found
+
+    def _learn(self, edges: Array) -> None:
+        """Find what follows; edges: (m,) numbers * n + symbols, each once."""
+        numbers, released = np.divmod(edges, self.rule.symbols)
+        beliefs = self.belief[numbers].astype(np.int64)
+        following = self.rule.update(beliefs, self.joint(numbers), released)
+        self._next.reshape(-1)[edges] = self._add(following)
+
+    def _add(self, beliefs: Array) -> Array:
+        """(m,) the numbers of beliefs (m, n), new ones where there are none."""
+        small = beliefs.astype(np.uint16)
+        size = small.shape[1] * 2
+        packed = small.tobytes()
+        known = self._numbers
+        found = np.empty(len(beliefs), dtype=np.int32)
+        fresh: list[int] = []
+        total = self.size
+        for i in range(len(beliefs)):
+            key = packed[i * size : (i + 1) * size]
+            number = known.get(key)
+            if number is None:
+                known[key] = number = total
+                total += 1
+                fresh.append(i)
+            found[i] = number
+        if fresh:
+            self._write(beliefs[fresh])
+        return found
+
+    def _write(self, beliefs: Array) -> None:
+        part = slice(self.size, self.size + len(beliefs))
+        self._reserve(part.stop)
+        joint = self.rule.joint(beliefs)
+        self.belief[part] = beliefs
+        self.bounds[part, :-1] = np.cumsum(joint, axis=2)
+        self.bounds[part, -1] = np.cumsum(joint.sum(axis=1), axis=1)
+        self.leakage[part] = leakages(kernels(self.rule.q, beliefs, joint), joint)
+        self._next[part] = -1
+        self.size = part.stop
+
+    def _reserve(self, size: int) -> None:
+        if size <= len(self.belief):
+            return
+        room = max(size, 2 * len(self.belief))
+        for name in ("belief", "bounds", "leakage", "_next"):
+            old = getattr(self, name)
+            new = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
+            new[: self.size] = old[: self.size]
+            setattr(self, name, new)
+
+    def _forget(self, numbers: Array) -> Array:
+        """Keep these (m,) and the first one alone; their new numbers."""
+        kept, where = np.unique(np.append(numbers, 0), return_inverse=True)
+        for name in ("belief", "bounds", "leakage"):
+            values = getattr(self, name)
+            values[: len(kept)] = values[kept]
+        self._next[: len(kept)] = -1
+        self.size = len(kept)
+        self._numbers = {row.tobytes(): i for i, row in enumerate(self.belief[: self.size])}
+        return where[:-1].astype(np.int32)
