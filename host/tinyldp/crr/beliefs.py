@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.couplings import Couplings, kernels, leakages
+from tinyldp.crr.couplings import WHOLE, Couplings, kernels, leakages
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -50,6 +50,15 @@ class Beliefs:
     def kernel(self, numbers: Array) -> Array:
         """(m, n, n) M(y|x) of beliefs (m,)."""
         return kernels(self.rule.q, self.belief[numbers].astype(np.int64), self.joint(numbers))
+
+    def told(self, numbers: Array, released: Array) -> Array:
+        """(m, n) M(y|x) for all x, of beliefs (m,) and the symbols y (m,) that are released."""
+        belief = self.belief[numbers].astype(np.float64)
+        column = self.bounds[numbers, :, released].astype(np.float64)
+        column -= np.where(released[:, None] > 0, self.bounds[numbers, :, released - 1], 0)
+        marginal = column[:, -1:] / WHOLE
+        told = column[:, :-1] / np.maximum(belief, 1)
+        return np.where(belief > 0, self.rule.q * marginal + (1 - self.rule.q) * told, marginal)
 
     def follow(self, numbers: Array, released: Array) -> Array:
         """(m,) the beliefs after those of these numbers (m,), once symbols (m,) are released.
