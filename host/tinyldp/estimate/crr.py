@@ -78,9 +78,7 @@ class Histograms:
     confidence: float
 
 
-def decode(
-    task: Task, released: npt.ArrayLike, present: npt.ArrayLike | None = None
-) -> Decoded:
+def decode(task: Task, released: npt.ArrayLike, present: npt.ArrayLike | None = None) -> Decoded:
     """Smooth n series of releases, each from its device's start on.
 
     released: (n, T) symbols. present: (n, T) which of them are there (absent: all).

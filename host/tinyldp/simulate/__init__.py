@@ -8,6 +8,7 @@ from tinyldp.callable import make_callable
 from tinyldp.simulate.fleet import STEPS, simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import (
+    CrrSimulation,
     EpochSimulation,
     OracleSimulation,
     RoundSimulation,
@@ -20,6 +21,7 @@ from tinyldp.simulate.text import text_simulation
 __all__ = [
     "STEPS",
     "SWEEP_STEPS",
+    "CrrSimulation",
     "EpochSimulation",
     "OracleSimulation",
     "RoundSimulation",
