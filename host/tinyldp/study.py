@@ -728,7 +728,8 @@ def _foreign(key: str, owners: Sequence[int], mechanism: int) -> str:
         return f"is not for {title}, whose guarantee holds without exception: state epsilon alone"
     if key == "threshold":
         return f"is not for {title}, which has a list of weights"
-    names = [TITLES[owner] for owner in owners]
+    # With and without blocks is one where both have it.
+    names = [TITLES[owner] for owner in owners if owner != CRR_BATCH or CRR not in owners]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"is for {listed} alone, not for {title}"
 

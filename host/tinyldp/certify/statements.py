@@ -62,6 +62,32 @@ EPOCHS_METHOD = (
     " reached when more epochs than twice the votes can be voted in."
 )
 
+CRR_DEFINITION = (
+    "For every set O of what may be released next, whatever was released before,"
+    " Pr[Y in O | X = x] <= e^epsilon Pr[Y in O] + delta and"
+    " Pr[Y in O] <= e^epsilon Pr[Y in O | X = x] + delta, with the law of Y by the device's belief"
+    " (sequence information privacy, of one release)."
+)
+CRR_MODEL = (
+    "The prior and the transitions of the Task are how the values come about. If they are not,"
+    " what holds is the line 'wrong model': twice epsilon for each release, between any two values"
+    " (local differential privacy), whatever is true."
+)
+CRR_BOOT = (
+    "The belief is not stored: after each boot the device starts from the prior again, which is not"
+    " what was known by then. For what it releases after any later start, only the line 'wrong"
+    " model' is claimed."
+)
+CRR_PUBLIC = (
+    "The prior and the transitions are part of the Task, which everyone may see: what they were"
+    " estimated from must be public."
+)
+CRR_NO_BOUND = (
+    "How far the device's integer belief may drift from the exact one in the long run is not"
+    " bounded here (the transitions are not all positive, or too small for integers over 2^15):"
+    " beyond the histories that were looked at, only the line 'wrong model' is proved."
+)
+
 ENTROPY = (
     "The device's random words are uniform, independent and secret: who can predict or repeat"
     " them (weak entropy, a test source, a rolled-back device) sees through all of the noise."
@@ -180,6 +206,40 @@ def oracle_lifetime(w: int | None) -> str:
     if w is None:
         return text
     return f"Any {w} consecutive steps lose up to {w} times epsilon (w-event). " + text
+
+
+def crr_relation(block: int | None) -> str:
+    what = "the value of the step" if block is None else f"the {block} values of the block"
+    return (
+        f"What is known of {what} before and after its release, for whoever knows the model and all"
+        " that was released before."
+    )
+
+
+def crr_method(depth: int, sampled: int) -> str:
+    return (
+        "Proved for every belief from the device's rule; checked in integers, with the device's own"
+        f" code, for all that may be released in up to {depth} releases and along {sampled:,} steps"
+        " of longer histories. Drift from the exact belief: rational arithmetic, rounded outward,"
+        " along the same histories; beyond them Birkhoff's contraction."
+    )
+
+
+def crr_lifetime(w: int | None, block: int | None) -> str:
+    unit = "step" if block is None else "block"
+    text = (
+        f"epsilon is of one {unit}; what {unit}s tell adds up, so over a lifetime there is no"
+        " bound. What is released about the same readings by other mechanisms adds to it."
+    )
+    if w is None:
+        return text
+    return f"Any {w} consecutive steps tell up to the line 'in {w} steps' together. " + text
+
+
+def crr_fault(fault: str) -> str:
+    return (
+        f"The device does not do what is certified: {fault}. No figure of this certificate holds."
+    )
 
 
 def epochs_lifetime(steps: int) -> str:
