@@ -88,6 +88,9 @@ LBA = 4
 LPU = 5
 LPD = 6
 LPA = 7
+# Rules of conditional randomized response.
+PRESERVE = 1
+MIN_ERROR = 2
 MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231

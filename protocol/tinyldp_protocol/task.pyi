@@ -18,6 +18,8 @@ LBA: int
 LPU: int
 LPD: int
 LPA: int
+PRESERVE: int
+MIN_ERROR: int
 MAX_VALUES: int
 MAX_REPORT: int
 OF_EPOCHS: tuple[str, ...]
