@@ -5,6 +5,7 @@ people is ever randomized with this package.
 """
 
 from tinyldp.callable import make_callable
+from tinyldp.simulate.crr_sweeps import CrrSweep
 from tinyldp.simulate.fleet import STEPS, simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import (
@@ -22,6 +23,7 @@ __all__ = [
     "STEPS",
     "SWEEP_STEPS",
     "CrrSimulation",
+    "CrrSweep",
     "EpochSimulation",
     "OracleSimulation",
     "RoundSimulation",

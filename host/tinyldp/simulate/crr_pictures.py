@@ -63,6 +63,8 @@ def _shares(axis: Axes, simulation: CrrSimulation) -> None:
 
     colors = matplotlib.colormaps["tab10"]
     task, found = simulation.task, simulation.shares
+    if found is None:
+        return
     shown = range(1, 2) if task.symbols == 2 else range(min(task.symbols, _VALUES))
     for value in shown:
         color = colors(value)
@@ -93,6 +95,8 @@ def _series(axis: Axes, simulation: CrrSimulation) -> None:
         ("released", simulation.released, "-"),
         ("smoothed", simulation.guessed, "--"),
     ):
+        if row is None:
+            continue
         color = RELEASED if style == "-" else GAP
         axis.stairs(
             row[0, :shown], edges, color=color, lw=1.2, ls=style, label=name, baseline=None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.lp import loss_matrix
-from tinyldp.estimate.crr import decode, histograms
+from tinyldp.estimate.crr import Histograms, decode, histograms
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, CrrFleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
@@ -35,10 +35,11 @@ def simulate_crr(
     *,
     source: str = MODEL,
     stream_seed: int = 0,
+    smoothed: bool = True,
 ) -> CrrSimulation:
     """Run a fleet for `steps` steps on a source (MODEL: the Task's own chain; else see sources).
 
-    The first devices, 200,000 of their steps, are also smoothed (estimate.crr).
+    smoothed: the first devices, 200,000 of their steps, are also smoothed (estimate.crr).
     Raises UserError for a source that can't be played.
     """
     started = time.perf_counter()
@@ -75,11 +76,7 @@ def simulate_crr(
             if progress is not None:
                 progress(done, devices * steps)
     seconds = time.perf_counter() - started
-    shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
-    losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
-    decoded = decode(task, released)
-    # The value of least expected loss.
-    guessed = (decoded.posterior @ losses).argmin(axis=2)
+    guessed, shares = _smooth(task, released) if smoothed else (None, None)
     return CrrSimulation(
         task,
         devices,
@@ -94,8 +91,18 @@ def simulate_crr(
         original,
         released,
         guessed,
-        histograms(task, released, steps=shown),
+        shares,
     )
+
+
+def _smooth(task: Task, released: Array) -> tuple[Array, Histograms]:
+    """(devices, steps) the values of least expected loss, and estimated shares."""
+    n, steps = task.symbols, released.shape[1]
+    shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
+    losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
+    decoded = decode(task, released)
+    guessed = (decoded.posterior @ losses).argmin(axis=2)
+    return guessed, histograms(task, released, steps=shown)
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:

@@ -265,6 +265,7 @@ class CrrSimulation(Simulation):
     at most; most: (steps,) the largest sum of a device's so far. original, released, guessed:
     (devices, steps) of the first devices: what they measured and released, and the value of least
     expected loss given all that they released. shares: those devices' estimated shares of values.
+    Both are None where nothing was smoothed.
     """
 
     source: str
@@ -274,8 +275,8 @@ class CrrSimulation(Simulation):
     most: Array
     original: Array
     released: Array
-    guessed: Array
-    shares: Histograms
+    guessed: Array | None
+    shares: Histograms | None
 
     @property
     def epsilon(self) -> float:
@@ -316,7 +317,9 @@ class CrrSimulation(Simulation):
         return float(self._costs[self.original, self.released].mean())
 
     @property
-    def smoothed_loss(self) -> float:
+    def smoothed_loss(self) -> float | None:
+        if self.guessed is None:
+            return None
         return float(self._costs[self.original, self.guessed].mean())
 
     @property

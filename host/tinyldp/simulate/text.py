@@ -105,6 +105,8 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
     block = task.block or 1
     each = simulation.epsilon / block
     unit = "step" if block == 1 else f"block of {block}"
+    smoothed = simulation.smoothed_loss
+    after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
     return [
         ("stream", "the Task's own chain" if simulation.source == MODEL else simulation.source),
         ("rule", RULE_NAMES[task.rule]),
@@ -113,7 +115,7 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         (f"k-RR, epsilon = {2 * each:.4g} a step", f"{simulation.response_loss(2 * each):.4f}"),
         (
             f"the first {len(simulation.original):,} devices' loss",
-            f"{simulation.sample_loss:.4f}, after smoothing {simulation.smoothed_loss:.4f}",
+            f"{simulation.sample_loss:.4f}{after}",
         ),
         (
             f"leakage of a {unit}",
