@@ -17,7 +17,8 @@
 [privacy]    epsilon   of a step (crr-batch: of a block)
              w, delta  may be absent: the certificate also states what so many steps tell, and
                        what they tell but with this probability
-[fleet]      board_memory  bytes that the mechanism's tables may take on a board (if absent 4096)
+[fleet]      board_memory  bytes that the mechanism's tables may take on a board (if absent,
+                       what a Task can have at most)
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ RULE_NAMES = {number: name for name, number in RULES.items()}
 LOSS_NAMES = {**{number: name for name, number in LOSSES.items()}, LOSS_TABLE: "table"}
 MOST_BLOCKS = 1024
 MOST_SYMBOLS = 32
-# Of the tables of crr-batch, where the study does not say.
-BOARD_MEMORY = 4096
 
 OF_CRR = ("rule", "loss", "prior", "transitions", "train", "smoothing", "block", "memory")
 
@@ -49,7 +48,7 @@ class CrrSettings:
     """[mechanism] of CRR, defaults filled in; rule and loss as a Task numbers them.
 
     costs: (n * n,) of a table. model: None where it is to be trained. train: paths.
-    block, memory: None for CRR without blocks. board_memory: bytes.
+    block, memory: None for CRR without blocks. board_memory: bytes, where the study says.
     """
 
     rule: int
@@ -60,7 +59,7 @@ class CrrSettings:
     smoothing: Fraction
     block: int | None
     memory: int | None
-    board_memory: int
+    board_memory: int | None
 
     def numbers(self, symbols: int) -> dict[str, Any]:
         """Under the names of a Task's fields; a model that is not there yet is as good as any."""
@@ -115,7 +114,7 @@ def crr_settings(sections: Sections, batch: bool, symbols: int, folder: Path) ->
         smoothing=Fraction(1, 2) if smoothing is None else smoothing,
         block=block,
         memory=memory,
-        board_memory=BOARD_MEMORY if board_memory is None else board_memory,
+        board_memory=board_memory,
     )
 
 

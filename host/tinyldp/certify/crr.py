@@ -1,13 +1,14 @@
 """What CRR gives away: in a step against the device's belief, and from there in a sequence.
 
-The device's integers, with B = 2^15 and q = e / 2^14: it releases y for the value x with
+The device's integers, with q = e / 2^14 and B = 2^15: it releases y for the value x with
 
-    M(y|x) = q P_y / B + (1 - q) J_xy / b_x      (P_y / B where the belief b_x is 0)
+    M(y|x) = q P_y / S + (1 - q) J_xy / b_x      (P_y / S where x is not served)
 
-J has the row sums b_x and the column sums P_y, so P is the exact law of the output under the
-belief. Where each J_xy is at most b_x P_y (1 + q) / (q B), q P_y / B <= M <= P_y / (q B): the step
-tells no more than epsilon = -ln q against that belief. Whatever the belief, no two values differ
-by more than 1 / q^2: epsilon-LDP twice over.
+The rows of J that are served sum to the belief b_x, its columns to P_y, all of it to S <= B: so
+P / S is the exact law of the output under the belief. Where each J_xy is at most
+b_x P_y (1 + q) / (q B), q P_y / S <= M <= P_y / (q S): the step tells no more than epsilon = -ln q
+against that belief. Whatever the belief, no two values differ by more than 1 / q^2: epsilon-LDP
+twice over.
 
 Of who knows the model exactly, and so has another belief, a step tells epsilon + ln d, where the
 drift d is the largest factor between the law of the output by either belief. Two beliefs that
@@ -160,24 +161,26 @@ def step_fault(step: Step, share: int) -> str | None:
 
     share: q 2^14.
     """
-    size = len(step.belief)
+    size, total = len(step.belief), step.total
     rest = ROW_SCALE - share
     if sum(step.belief) != PRIOR_SCALE or min(step.belief) < 0:
         return "the belief is none"
     columns = [0] * size
     for x, row in enumerate(step.rows):
-        belief = step.belief[x]
-        if sum(row.values()) != belief or any(joint < 0 for joint in row.values()):
+        if not row:
+            continue
+        if sum(row.values()) != step.belief[x] or min(row.values()) < 0:
             return f"what is made of value {x} does not add up to its belief"
         for y, joint in row.items():
             columns[y] += joint
-    if tuple(columns) != tuple(step.marginal):
+    # Where nobody is served, any law does.
+    if tuple(columns) != tuple(step.marginal) and (any(columns) or min(step.marginal) < 0):
         return "the output's law is not that of what is made of the values"
     for x, row in enumerate(step.rows):
         for y, joint in row.items():
             base = step.marginal[y] * step.belief[x]
-            # M <= P / (q B), times what makes it whole.
-            if share * (share * base + rest * PRIOR_SCALE * joint) > ROW_SCALE * ROW_SCALE * base:
+            # M <= P / (q S), times what makes it whole.
+            if share * (share * base + rest * total * joint) > ROW_SCALE * ROW_SCALE * base:
                 return f"{y} tells too much about value {x}"
     return None
 
@@ -185,21 +188,18 @@ def step_fault(step: Step, share: int) -> str | None:
 def step_factor(step: Step, share: int) -> Fraction:
     """The largest factor, either way, between M(y|x) and P(y) of what can be released."""
     released = [y for y, marginal in enumerate(step.marginal) if marginal]
-    rest = ROW_SCALE - share
+    rest, total = ROW_SCALE - share, step.total
     best = Fraction(1)
     for x, row in enumerate(step.rows):
-        belief = step.belief[x]
-        if not belief:
+        if not row:
             continue
         if any(not row.get(y) for y in released):
             best = max(best, Fraction(ROW_SCALE, share))
         for y, joint in row.items():
-            if not joint:
-                continue
-            base = step.marginal[y] * belief
+            base = step.marginal[y] * step.belief[x]
             # An output of no law is infinitely telling, which step_fault reports.
             if base:
-                up = Fraction(share * base + rest * PRIOR_SCALE * joint, ROW_SCALE * base)
+                up = Fraction(share * base + rest * total * joint, ROW_SCALE * base)
                 best = max(best, up, 1 / up)
     return best
 
@@ -345,8 +345,8 @@ def drift_bound(task: Task) -> Fraction | None:
 def rounding(transitions: list[int], n: int) -> Fraction | None:
     """Of one step, in Hilbert's metric: the device's next belief and the exact one of its own.
 
-    The posterior is off by less than 3/2 for each symbol, and the largest by what this makes
-    together, 3n/2. What a symbol gets of it in the next belief is off by as much of it as
+    The posterior is off by less than 3/2 for each symbol, either way, and the largest by what this
+    makes together, 3n/2. What a symbol gets of it in the next belief is off by as much of it as
     follows, and by 1 for its own rounding; there are B min C at least to be off from. The
     largest takes the difference, n at most, of B / n at least.
     """

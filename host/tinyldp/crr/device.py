@@ -8,7 +8,7 @@ from tinyldp_protocol.task import CRR, Task
 
 def device_policy(task: Task) -> Policy:
     """What a device with this Task does, step by step or block by block."""
-    from tinyldp_device.crr import Coupling
+    from tinyldp_device.coupling import Coupling
 
     if task.mechanism == CRR:
         return DevicePolicy(Coupling(task))

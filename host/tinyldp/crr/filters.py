@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.model import ROW_SCALE
 from tinyldp.crr.steps import Step
 from tinyldp_protocol.task import Task
 
@@ -61,11 +61,11 @@ class ExactFilter:
         shared_low = self._shared(step, blocks.low)
         shared_high = self._shared(step, blocks.high)
         columns = self._columns(step)
-        rest = (ROW_SCALE - self._share) * PRIOR_SCALE
+        rest = (ROW_SCALE - self._share) * step.total
         for y, marginal in enumerate(step.marginal):
             if not marginal:
                 continue
-            # 2^29 sum b(x) M(y|x), with bounds of b up to one factor.
+            # 2^14 S sum b(x) M(y|x), with bounds of b up to one factor.
             least, most = marginal * shared_low, marginal * shared_high
             for x, joint in columns.get(y, {}).items():
                 least += blocks.low[x] * rest * joint // step.belief[x]
@@ -91,19 +91,19 @@ class ExactFilter:
         return Exact(tuple(a >> shift for a in low), tuple(-(-b >> shift) for b in high))
 
     def _shared(self, step: Step, mass: tuple[int, ...]) -> int:
-        """2^14 times what is drawn from P in any case: q, and all where the belief is 0."""
-        known = sum(m for m, belief in zip(mass, step.belief, strict=True) if belief)
+        """2^14 times what is drawn from P in any case: q, and all of what is not served."""
+        known = sum(m for m, row in zip(mass, step.rows, strict=True) if row)
         return self._share * known + ROW_SCALE * (sum(mass) - known)
 
     def _weight(self, step: Step, x: int, marginal: int, column: dict[int, int]) -> tuple[int, int]:
-        """2^29 M(y|x) as a numerator and a denominator."""
-        belief = step.belief[x]
-        if not belief:
+        """2^14 S M(y|x) as a numerator and a denominator."""
+        if not step.rows[x]:
             return ROW_SCALE * marginal, 1
         joint = column.get(x)
         if not joint:
             return self._share * marginal, 1
-        rest = (ROW_SCALE - self._share) * PRIOR_SCALE
+        belief = step.belief[x]
+        rest = (ROW_SCALE - self._share) * step.total
         return self._share * marginal * belief + rest * joint, belief
 
     def _columns(self, step: Step) -> dict[int, dict[int, int]]:

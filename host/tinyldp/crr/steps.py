@@ -1,28 +1,36 @@
 """What a device does in one step of CRR, or with one block: its belief, and what it makes of it.
 
-With B = 2^15 and q = e / 2^14 a value x (of a block: its number, the first symbol most
-significant) is released as y with probability
+With q = e / 2^14 a value x (of a block: its number, the first symbol most significant) that is
+served is released as y with probability
 
-    M(y|x) = q P_y / B + (1 - q) J_xy / b_x      (P_y / B where the belief b_x is 0)
+    M(y|x) = q P_y / S + (1 - q) J_xy / b_x
 
-P, the sums of J's columns, is the output's law under the belief. Source: Sequence Information
-Privacy, and the decomposition of its constraint into a sample of P and a remap.
+and one that is not, with P_y / S. The rows of J that are served sum to the belief b_x, of all
+2^15, its columns to P, in sum S. P / S is the output's law under the belief. Source: Sequence
+Information Privacy, and the decomposition of its constraint into a sample of P and a remap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Step:
-    """belief, marginal: (S,) integers that sum to 2^15. rows: J, row by row, without zeros.
+    """belief: integers that sum to 2^15. marginal: P. rows: J, row by row, without zeros.
+
+    Empty is the row of a value that is not served.
 
     memory: what the device carries from step to step, of whatever kind its policy has; equal
     ones lead to equal steps.
@@ -32,6 +40,11 @@ class Step:
     marginal: tuple[int, ...]
     rows: tuple[dict[int, int], ...]
     memory: Hashable = None
+
+    @property
+    def total(self) -> int:
+        """S."""
+        return sum(self.marginal)
 
 
 class Policy(Protocol):
@@ -56,29 +69,29 @@ def share_of(task: Task) -> int:
 
 def kernel(step: Step, share: int) -> list[list[Fraction]]:
     """M, exactly: (S, S). share: q 2^14."""
+    q, total = Fraction(share, ROW_SCALE), step.total
     found = []
-    for x, belief in enumerate(step.belief):
-        row = [Fraction(p, PRIOR_SCALE) for p in step.marginal]
-        if belief:
-            q = Fraction(share, ROW_SCALE)
+    for belief, served in zip(step.belief, step.rows, strict=True):
+        row = [Fraction(p, total) for p in step.marginal]
+        if served:
             row = [q * m for m in row]
-            for y, joint in step.rows[x].items():
+            for y, joint in served.items():
                 row[y] += (1 - q) * Fraction(joint, belief)
         found.append(row)
     return found
 
 
-def expected_loss(step: Step, share: int, loss: Callable[[int, int], float]) -> float:
-    """Of what is released, under the step's belief."""
+def expected_loss(step: Step, share: int, losses: Array) -> float:
+    """Of what is released, under the step's belief. losses: of every value and output."""
     q = share / ROW_SCALE
-    fresh = remap = 0.0
-    released = [(y, p) for y, p in enumerate(step.marginal) if p]
-    for x, belief in enumerate(step.belief):
-        if not belief:
-            continue
-        fresh += belief * sum(p * loss(x, y) for y, p in released)
-        remap += sum(joint * loss(x, y) for y, joint in step.rows[x].items())
-    return q * fresh / PRIOR_SCALE**2 + (1 - q) * remap / PRIOR_SCALE
+    served = np.array([bool(row) for row in step.rows])
+    fresh = np.array(step.belief) / PRIOR_SCALE * np.where(served, q, 1.0)
+    law = np.array(step.marginal) / step.total
+    remap = sum(joint * losses[x, y] for x, row in enumerate(step.rows) for y, joint in row.items())
+    return float(fresh @ losses @ law + (1 - q) * remap / PRIOR_SCALE)
+
+
+_ARRAYS = ("belief", "served", "marginal", "joint")
 
 
 class DevicePolicy:
@@ -91,27 +104,32 @@ class DevicePolicy:
         self._coupling = coupling
         self._size = len(coupling.belief)
         self._most = most
-        self._known: dict[Hashable, Step] = {}
-        self._first = self._step()
+        self._known: dict[Hashable, tuple[Step, Any]] = {}
+        coupling.make()
+        self._first = self._seen()
 
     def first(self) -> Step:
         return self._first
 
     def after(self, step: Step, released: int) -> Step:
         coupling = self._coupling
-        for x, belief in enumerate(step.belief):
-            coupling.belief[x] = belief
-            coupling.marginal[x] = step.marginal[x]
-            for y in range(self._size):
-                coupling.joint[x * self._size + y] = step.rows[x].get(y, 0)
+        held = self._known.get(step.memory)
+        if held is not None:
+            for name, numbers in zip(_ARRAYS, held[1], strict=True):
+                getattr(coupling, name)[:] = numbers
+            coupling.total = step.total
+        else:
+            for x, belief in enumerate(step.belief):
+                coupling.belief[x] = belief
+            coupling.make()
         coupling.update(released)
         known = self._known.get(tuple(coupling.belief))
         if known is not None:
-            return known
+            return known[0]
         coupling.make()
-        return self._step()
+        return self._seen()
 
-    def _step(self) -> Step:
+    def _seen(self) -> Step:
         coupling, size = self._coupling, self._size
         belief = tuple(coupling.belief)
         step = Step(
@@ -121,7 +139,7 @@ class DevicePolicy:
             belief,
         )
         if len(self._known) < self._most:
-            self._known[belief] = step
+            self._known[belief] = step, [getattr(coupling, name)[:] for name in _ARRAYS]
         return step
 
 

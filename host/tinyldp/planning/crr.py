@@ -32,14 +32,15 @@ def choose_crr(study: Study) -> Task:
     assert settings is not None
     trained = with_model(study, settings)
     task = trained.task(None if study.thresholds else [share(study) << 10])
-    need, room = table_bytes(task), settings.board_memory
-    if need > room:
+    room = settings.board_memory
+    need = 0 if room is None else table_bytes(task)
+    if room is not None and need > room:
         raise UserError(
             f"the tables of {study.domain} symbols"
             + ("" if settings.block is None else f" in blocks of {settings.block}")
             + f" take {need:,} bytes of a board's memory, and there are {room:,} for them: take "
             + ("fewer symbols" if settings.block is None else "shorter blocks or fewer symbols")
-            + ", or say in [fleet] board_memory how many there are."
+            + ", or name more in [fleet] board_memory."
         )
     return task
 

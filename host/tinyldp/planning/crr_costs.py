@@ -21,7 +21,7 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.certify.crr import drift_bound, releases_in
 from tinyldp.crr.lp import MOST_CELLS, block_loss, least_loss, loss_matrix
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.steps import Policy, Step, policy_of, q_of, share_of
+from tinyldp.crr.steps import Policy, Step, expected_loss, policy_of, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
@@ -174,18 +174,12 @@ def _history(policy: Policy, size: int) -> list[Step]:
 
 def _losses(steps: list[Step], share: int, losses: Array, block: int) -> tuple[float, Array]:
     """(mean, of each belief): expected loss of a step, exact but for floats."""
-    q = share / ROW_SCALE
     known: dict[Any, float] = {}
     found = []
     for step in steps:
         cost = known.get(step.memory)
         if cost is None:
-            belief = np.array(step.belief) / PRIOR_SCALE
-            marginal = np.array(step.marginal) / PRIOR_SCALE
-            remap = sum(
-                joint * losses[x, y] for x, row in enumerate(step.rows) for y, joint in row.items()
-            )
-            cost = float(q * (belief @ losses @ marginal) + (1 - q) * remap / PRIOR_SCALE) / block
+            cost = expected_loss(step, share, losses) / block
             known[step.memory] = cost
         found.append(cost)
     return float(np.mean(found)), np.array(found)
