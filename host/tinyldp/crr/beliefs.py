@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.couplings import WHOLE, Couplings, kernels, leakages
+from tinyldp.crr.couplings import Coupled, Couplings
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -26,8 +26,8 @@ class Beliefs:
     """Beliefs by number; 0 is the one that a device starts with.
 
     belief: (m, n) integers that sum to 2^15. bounds: (m, n + 1, n) where the symbols of each
-    value's row of the coupling end, in the row n those of the marginal. leakage: (m, n) nats of
-    each release. Rows beyond `size` mean nothing.
+    value's row of the coupling end, in the row n those of the marginal: the last one is the row's
+    sum. leakage: (m, n) nats of each release. Rows beyond `size` mean nothing.
     """
 
     def __init__(self, task: Task) -> None:
@@ -42,23 +42,24 @@ class Beliefs:
         self._next = np.zeros((1, n), dtype=np.int32)
         self._add(self.rule.start[np.newaxis])
 
-    def joint(self, numbers: Array) -> Array:
-        """(m, n, n) the couplings of beliefs (m,)."""
-        bounds = self.bounds[numbers, :-1].astype(np.int64)
-        return np.diff(bounds, axis=2, prepend=0)
+    def coupled(self, numbers: Array) -> Coupled:
+        """The couplings of beliefs (m,)."""
+        parts = np.diff(self.bounds[numbers].astype(np.int64), axis=2, prepend=0)
+        return Coupled(parts[:, :-1], parts[:, -1])
 
     def kernel(self, numbers: Array) -> Array:
         """(m, n, n) M(y|x) of beliefs (m,)."""
-        return kernels(self.rule.q, self.belief[numbers].astype(np.int64), self.joint(numbers))
+        return self.coupled(numbers).kernel(self.rule.q)
 
     def told(self, numbers: Array, released: Array) -> Array:
         """(m, n) M(y|x) for all x, of beliefs (m,) and the symbols y (m,) that are released."""
-        belief = self.belief[numbers].astype(np.float64)
         column = self.bounds[numbers, :, released].astype(np.float64)
         column -= np.where(released[:, None] > 0, self.bounds[numbers, :, released - 1], 0)
-        marginal = column[:, -1:] / WHOLE
-        told = column[:, :-1] / np.maximum(belief, 1)
-        return np.where(belief > 0, self.rule.q * marginal + (1 - self.rule.q) * told, marginal)
+        total = self.bounds[numbers, :, -1]
+        share = column / np.maximum(total, 1)
+        marginal = share[:, -1:]
+        q = self.rule.q
+        return np.where(total[:, :-1] > 0, q * marginal + (1 - q) * share[:, :-1], marginal)
 
     def follow(self, numbers: Array, released: Array) -> Array:
         """(m,) the beliefs after those of these numbers (m,), once symbols (m,) are released.
@@ -81,7 +82,7 @@ class Beliefs:
         """Find what follows; edges: (m,) numbers * n + symbols, each once."""
         numbers, released = np.divmod(edges, self.rule.symbols)
         beliefs = self.belief[numbers].astype(np.int64)
-        following = self.rule.update(beliefs, self.joint(numbers), released)
+        following = self.rule.update(beliefs, self.coupled(numbers), released)
         self._next.reshape(-1)[edges] = self._add(following)
 
     def _add(self, beliefs: Array) -> Array:
@@ -108,11 +109,11 @@ class Beliefs:
     def _write(self, beliefs: Array) -> None:
         part = slice(self.size, self.size + len(beliefs))
         self._reserve(part.stop)
-        joint = self.rule.joint(beliefs)
+        coupled = self.rule.make(beliefs)
         self.belief[part] = beliefs
-        self.bounds[part, :-1] = np.cumsum(joint, axis=2)
-        self.bounds[part, -1] = np.cumsum(joint.sum(axis=1), axis=1)
-        self.leakage[part] = leakages(kernels(self.rule.q, beliefs, joint), joint)
+        self.bounds[part, :-1] = np.cumsum(coupled.joint, axis=2)
+        self.bounds[part, -1] = np.cumsum(coupled.marginal, axis=1)
+        self.leakage[part] = coupled.leakage(self.rule.q)
         self._next[part] = -1
         self.size = part.stop
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.couplings import ROW, WHOLE
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp_protocol.task import CRR, Task
@@ -184,12 +184,12 @@ def _smoothed(task: Task, symbols: Integers, known: Flags) -> tuple[Floats, Floa
     """(n, T, d) posteriors and (n, T) leakages."""
     n, length = symbols.shape
     d = task.symbols
-    transitions = np.array(task.transitions).reshape(d, d) / ROW
+    transitions = np.array(task.transitions).reshape(d, d) / ROW_SCALE
     # By steps, as they are worked on.
     told = np.ones((length, n, d))
     forward = np.full((length, n, d), np.nan)
     leakage = np.full((n, length), np.nan)
-    ahead = np.tile(np.array(task.prior) / WHOLE, (n, 1))
+    ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
     for step, (beliefs, devices, numbers) in enumerate(_walk(task, symbols, known)):
         released = symbols[devices, step]
         told[step, devices] = beliefs.told(numbers, released)

@@ -1,9 +1,9 @@
 """Conditional randomized response for a whole fleet, step by step, bit for bit the device's.
 
-A step takes two words u, v of a device whose value is x and whose belief is b, with the coupling
-J of b and its column sums P: where u < T or b_x = 0, v >> 9 chooses a symbol by P; else v modulo
-b_x by the row J_x, v drawn again while it would not be uniform. What devices believe, and the
-couplings, are in tinyldp.crr.beliefs.
+A step takes two words u, v. Where u < T, or the value is not served, a symbol is sampled from the
+marginal of the device's coupling, else from its value's row, of s units in all: by the unit
+v div (N div s), v drawn again while that is s or more. What devices believe, and the couplings,
+are in tinyldp.crr.beliefs.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.couplings import WHOLE
 from tinyldp.simulate.words import GivenWords, Words, within
+from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, Task
 
 Array = npt.NDArray[Any]
 
 # Devices that are simulated together.
 DEVICES = 1 << 16
-_SHIFT = 9
 
-_BELIEFS = np.arange(WHOLE + 1)
-# Words below are uniform modulo a belief; of one that is 0 none is drawn again.
-_EVEN = np.where(_BELIEFS > 0, _BELIEFS * (SCALE // np.maximum(_BELIEFS, 1)), SCALE)
-_EVEN = _EVEN.astype(np.uint32)
-_EVEN.setflags(write=False)
+# By units: the words of one.
+_SHARES = (SCALE // np.maximum(np.arange(BELIEF + 1), 1)).astype(np.uint32)
+_SHARES.setflags(write=False)
 
 
 class CrrFleet:
@@ -45,35 +42,30 @@ class CrrFleet:
     def step(self, values: Array) -> tuple[Array, Array]:
         """Release a symbol for each value (n,); the symbols (n,), and each release's leakage."""
         n = self._symbols
-        beliefs = self.beliefs
-        at = self.numbers * n
-        held = beliefs.belief.reshape(-1).take(at + values)
+        bounds = self.beliefs.bounds.reshape(-1)
+        first = self.numbers * (n + 1)
         fresh = self._words.row() < self._threshold
-        fresh |= held == 0
-        words = self._uniform(fresh, held)
-        target = np.where(fresh, words >> _SHIFT, words % np.maximum(held, 1))
+        fresh |= bounds.take((first + values) * n + (n - 1)) == 0
         # Rows of the coupling, or the marginal's behind them.
-        row = (at + self.numbers + np.where(fresh, n, values)) * n
-        bounds = beliefs.bounds.reshape(-1)
+        row = (first + np.where(fresh, n, values)) * n
+        unit = self._units(bounds.take(row + (n - 1)))
         released = np.zeros(len(values), dtype=np.int32)
         for symbol in range(n - 1):
-            released += target >= bounds.take(row + symbol)
-        leakage = beliefs.leakage.reshape(-1).take(at + released)
-        self.numbers = beliefs.follow(self.numbers, released)
+            released += unit >= bounds.take(row + symbol)
+        leakage = self.beliefs.leakage.reshape(-1).take(self.numbers * n + released)
+        self.numbers = self.beliefs.follow(self.numbers, released)
         return released, leakage
 
-    def _uniform(self, fresh: Array, held: Array) -> Array:
-        """(n,) the second word of each device."""
-        words = self._words.row()
-        limit = np.where(fresh, np.uint32(SCALE), _EVEN.take(held))
-        devices = np.flatnonzero(words >= limit)
-        if len(devices):
-            words = words.copy()
-            while len(devices):
-                again = self._words.again(devices)
-                words[devices] = again
-                devices = devices[again >= limit[devices]]
-        return words
+    def _units(self, total: Array) -> Array:
+        """(n,) a unit of each device, uniform below total (n,)."""
+        share = _SHARES.take(total)
+        unit = self._words.row() // share
+        devices = np.flatnonzero(unit >= total)
+        while len(devices):
+            again = self._words.again(devices) // share[devices]
+            unit[devices] = again
+            devices = devices[again >= total[devices]]
+        return unit
 
 
 def release(task: Task, values: Array, words: Array) -> Array:
