@@ -99,6 +99,8 @@ def sequence_leakage(task: Task, kernels: Kernels, length: int) -> Fraction:
                 continue
             row = kernels((*values, x), released)[x]
             for y, m in enumerate(row):
+                if not m:
+                    continue
                 yield from go((*values, x), (*released, y), likely * chance, given * m)
 
     for released, likely, given in go((), (), Fraction(1), Fraction(1)):
@@ -109,7 +111,54 @@ def sequence_leakage(task: Task, kernels: Kernels, length: int) -> Fraction:
         if not law:
             continue
         most, least = max(given for _, given in pairs), min(given for _, given in pairs)
-        if not least:
-            raise ValueError("a release excludes a value")
         worst = max(worst, most / law, law / least)
+    return worst
+
+
+def policy_leakage(task: Task, policy: Policy, length: int) -> Fraction:
+    """The same of a policy, by going through what may be released alone."""
+    n, share = task.symbols, task.thresholds[0] >> 10
+    rows = [[Fraction(task.transitions[x * n + y], 1 << 14) for y in range(n)] for x in range(n)]
+    worst = Fraction(1)
+    # Of each last value: Pr(values, released), and the extremes of Pr(released | values).
+    State = list[tuple[Fraction, Fraction, Fraction] | None]
+
+    def go(step: Step, before: State, left: int) -> None:
+        nonlocal worst
+        law = kernel(step, share)
+        for y, marginal in enumerate(step.marginal):
+            if not marginal:
+                continue
+            state: State = [
+                None if each is None else tuple(part * law[x][y] for part in each)  # pyright: ignore[reportAssignmentType]
+                for x, each in enumerate(before)
+            ]
+            there = [each for each in state if each is not None]
+            chance = sum(each[0] for each in there)
+            worst = max(
+                worst,
+                max(each[1] for each in there) / chance,
+                chance / min(each[2] for each in there),
+            )
+            if left > 1:
+                following: State = []
+                for z in range(n):
+                    into = [
+                        (each[0] * rows[x][z], each[1], each[2])
+                        for x, each in enumerate(state)
+                        if each is not None and rows[x][z]
+                    ]
+                    following.append(
+                        (
+                            sum((part[0] for part in into), Fraction(0)),
+                            max(part[1] for part in into),
+                            min(part[2] for part in into),
+                        )
+                        if into
+                        else None
+                    )
+                go(policy.after(step, y), following, left - 1)
+
+    one = Fraction(1)
+    go(policy.first(), [(Fraction(p, PRIOR_SCALE), one, one) for p in task.prior], length)
     return worst
