@@ -244,10 +244,17 @@ class _NoWords:
 def held_bytes(thing: Any) -> int:
     """What the arrays and lists of a device package's object take, and of those it holds.
 
-    The Task's own lists are not counted.
+    Each once, however many hold it. The Task's own lists are not counted.
     """
+    return _held(thing, set())
+
+
+def _held(thing: Any, seen: set[int]) -> int:
     total = 0
     for held in vars(thing).values():
+        if id(held) in seen:
+            continue
+        seen.add(id(held))
         if isinstance(held, array):
             total += len(held) * held.itemsize
         elif isinstance(held, bytearray):
@@ -255,7 +262,7 @@ def held_bytes(thing: Any) -> int:
         elif isinstance(held, list | tuple):
             total += len(held) * _WORD
         elif type(held).__module__.startswith("tinyldp_device"):
-            total += held_bytes(held)
+            total += _held(held, seen)
     return total
 
 
