@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import ModuleType
 
 import numpy as np
@@ -138,7 +139,7 @@ def test_beliefs_that_are_forgotten_change_nothing(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(beliefs.Beliefs, "follow", followed)
     assert crr.release(task, values, words).tolist() == kept.tolist()
-    assert any(after < before for before, after in zip(sizes, sizes[1:], strict=False))
+    assert any(after < before for before, after in pairwise(sizes))
 
 
 def test_what_is_no_symbol_is_refused() -> None:

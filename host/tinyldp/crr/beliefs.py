@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.couplings import Coupled, Couplings
+from tinyldp.crr.index import RowIndex
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
 
-# Memory for beliefs, bytes; of one, what Python needs to find it again.
+# Memory for beliefs, bytes.
 _MEMORY = 1 << 28
-_FOUND = 250
 
 
 class Beliefs:
@@ -33,14 +33,20 @@ class Beliefs:
     def __init__(self, task: Task) -> None:
         self.rule = Couplings(task)
         n = self.rule.symbols
-        self.size = 0
-        self.most = _MEMORY // (_FOUND + 2 * n * (n + 6))
-        self._numbers: dict[bytes, int] = {}
-        self.belief = np.zeros((1, n), dtype=np.uint16)
+        self.most = _MEMORY // (2 * n * (n + 6) + 16)
+        self._index = RowIndex(n)
         self.bounds = np.zeros((1, n + 1, n), dtype=np.uint16)
         self.leakage = np.zeros((1, n), dtype=np.float32)
         self._next = np.zeros((1, n), dtype=np.int32)
         self._add(self.rule.start[np.newaxis])
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    @property
+    def belief(self) -> Array:
+        return self._index.rows
 
     def coupled(self, numbers: Array) -> Coupled:
         """The couplings of beliefs (m,)."""
@@ -87,53 +93,39 @@ class Beliefs:
 
     def _add(self, beliefs: Array) -> Array:
         """(m,) the numbers of beliefs (m, n), new ones where there are none."""
-        small = beliefs.astype(np.uint16)
-        size = small.shape[1] * 2
-        packed = small.tobytes()
-        known = self._numbers
-        found = np.empty(len(beliefs), dtype=np.int32)
-        fresh: list[int] = []
-        total = self.size
-        for i in range(len(beliefs)):
-            key = packed[i * size : (i + 1) * size]
-            number = known.get(key)
-            if number is None:
-                known[key] = number = total
-                total += 1
-                fresh.append(i)
-            found[i] = number
-        if fresh:
-            self._write(beliefs[fresh])
-        return found
+        before = self.size
+        numbers = self._index.numbers(beliefs)
+        if self.size > before:
+            self._write(before)
+        return numbers
 
-    def _write(self, beliefs: Array) -> None:
-        part = slice(self.size, self.size + len(beliefs))
-        self._reserve(part.stop)
+    def _write(self, before: int) -> None:
+        """The couplings of the beliefs from this number on."""
+        part = slice(before, self.size)
+        self._reserve(self.size)
+        beliefs = self.belief[part].astype(np.int64)
         coupled = self.rule.make(beliefs)
-        self.belief[part] = beliefs
         self.bounds[part, :-1] = np.cumsum(coupled.joint, axis=2)
         self.bounds[part, -1] = np.cumsum(coupled.marginal, axis=1)
         self.leakage[part] = coupled.leakage(self.rule.q)
         self._next[part] = -1
-        self.size = part.stop
 
     def _reserve(self, size: int) -> None:
-        if size <= len(self.belief):
+        had = len(self.bounds)
+        if size <= had:
             return
-        room = max(size, 2 * len(self.belief))
-        for name in ("belief", "bounds", "leakage", "_next"):
+        for name in ("bounds", "leakage", "_next"):
             old = getattr(self, name)
-            new = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
-            new[: self.size] = old[: self.size]
+            new = np.zeros((max(size, 2 * had), *old.shape[1:]), dtype=old.dtype)
+            new[:had] = old
             setattr(self, name, new)
 
     def _forget(self, numbers: Array) -> Array:
         """Keep these (m,) and the first one alone; their new numbers."""
         kept, where = np.unique(np.append(numbers, 0), return_inverse=True)
-        for name in ("belief", "bounds", "leakage"):
+        for name in ("bounds", "leakage"):
             values = getattr(self, name)
             values[: len(kept)] = values[kept]
         self._next[: len(kept)] = -1
-        self.size = len(kept)
-        self._numbers = {row.tobytes(): i for i, row in enumerate(self.belief[: self.size])}
+        self._index.clear(kept)
         return where[:-1].astype(np.int32)
