@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -38,8 +38,8 @@ def crr_study(folder: Path, text: str = STUDY) -> Study:
 
 
 def crr_task(
-    prior: list[int],
-    transitions: list[int],
+    prior: Sequence[int],
+    transitions: Sequence[int],
     share: int,
     rule: int = 1,
     loss: int = 1,
@@ -50,7 +50,7 @@ def crr_task(
         {
             "mechanism": CRR, "symbols": len(prior), "thresholds": [share << 10], "tick": 1000,
             "batch": 1, "resend": 5, "beacon": 10, "outbox": 16, "rule": rule, "loss": loss,
-            "prior": prior, "transitions": transitions, **numbers,
+            "prior": list(prior), "transitions": list(transitions), **numbers,
         }
     )  # fmt: skip
     write_file(task)
@@ -115,13 +115,15 @@ def sequence_leakage(task: Task, kernels: Kernels, length: int) -> Fraction:
     return worst
 
 
+# Of each last value: Pr(values, released), and the extremes of Pr(released | values).
+State = list[tuple[Fraction, Fraction, Fraction] | None]
+
+
 def policy_leakage(task: Task, policy: Policy, length: int) -> Fraction:
     """The same of a policy, by going through what may be released alone."""
     n, share = task.symbols, task.thresholds[0] >> 10
     rows = [[Fraction(task.transitions[x * n + y], 1 << 14) for y in range(n)] for x in range(n)]
     worst = Fraction(1)
-    # Of each last value: Pr(values, released), and the extremes of Pr(released | values).
-    State = list[tuple[Fraction, Fraction, Fraction] | None]
 
     def go(step: Step, before: State, left: int) -> None:
         nonlocal worst
@@ -130,8 +132,7 @@ def policy_leakage(task: Task, policy: Policy, length: int) -> Fraction:
             if not marginal:
                 continue
             state: State = [
-                None if each is None else tuple(part * law[x][y] for part in each)  # pyright: ignore[reportAssignmentType]
-                for x, each in enumerate(before)
+                None if each is None else _times(each, law[x][y]) for x, each in enumerate(before)
             ]
             there = [each for each in state if each is not None]
             chance = sum(each[0] for each in there)
@@ -162,3 +163,9 @@ def policy_leakage(task: Task, policy: Policy, length: int) -> Fraction:
     one = Fraction(1)
     go(policy.first(), [(Fraction(p, PRIOR_SCALE), one, one) for p in task.prior], length)
     return worst
+
+
+def _times(
+    each: tuple[Fraction, Fraction, Fraction], m: Fraction
+) -> tuple[Fraction, Fraction, Fraction]:
+    return each[0] * m, each[1] * m, each[2] * m

@@ -13,7 +13,13 @@ twice over.
 Of who knows the model exactly, and so has another belief, a step tells epsilon + ln d, where the
 drift d is the largest factor between the law of the output by either belief. Two beliefs that
 differ by h in Hilbert's metric differ by tau h after a positive chain, tau = tanh(D / 4), D the
-diameter of its rows (Birkhoff 1957); rounding adds at most r in a step, so h <= r / (1 - tau).
+diameter of its rows (Birkhoff 1957), and no more after the same output; rounding adds at most r in
+a step, so h <= r / (1 - tau). As the output's laws given the values lie within 1 / q of it,
+
+    d <= (q + e^h) / (1 + q e^h)
+
+(of all Z in z .. z e^h and L in q .. 1 / q with mean 1, E[Z L] is largest when both are high
+together, with probability q / (1 + q), and its inverse when they are high apart).
 
 A sequence tells the sum of its steps (Sequence Information Privacy, Theorem 1), and but with
 probability delta no more than sqrt(2 sum s^2 ln(2 / delta)) + sum s tanh(s / 2), s what a step
@@ -313,16 +319,16 @@ def drift_bound(task: Task) -> Fraction | None:
     """A bound of ln d for any number of steps, or None where there is none.
 
     k steps contract by tanh(D / 4) with D = D(C^k) + 4 (k - 1) epsilon, for what a step makes of
-    a belief lies within e^epsilon, either way, of what it was; k r / (1 - tau), least over k.
+    a belief lies within e^epsilon, either way, of what it was; h <= k r / (1 - tau), least over k.
     There is none for a chain that is not positive, or too near to zero for beliefs over 2^15.
     """
     transitions, n = list(task.transitions), task.symbols
     if task.block is not None or min(transitions) == 0:
         return None
-    added = rounding(transitions, n)
+    q = q_of(task)
+    added = rounding(transitions, n, q)
     if added is None:
         return None
-    blurred = 1 / q_of(task) ** 2
     rows = [
         [Fraction(share, ROW_SCALE) for share in transitions[x * n : (x + 1) * n]] for x in range(n)
     ]
@@ -330,7 +336,7 @@ def drift_bound(task: Task) -> Fraction | None:
     best: Fraction | None = None
     for k in range(1, _MOST_STEPS + 1):
         # s = e^(D / 2), rounded up: tanh(D / 4) = (s - 1) / (s + 1).
-        s = _root_up(_spread(power)) * blurred ** (k - 1)
+        s = _root_up(_spread(power)) / q ** (2 * (k - 1))
         bound = k * added * (s + 1) / 2
         if best is not None and bound > 2 * best:
             break
@@ -339,26 +345,40 @@ def drift_bound(task: Task) -> Fraction | None:
             [_short(sum(row[m] * rows[m][y] for m in range(n))) for y in range(n)] for row in power
         ]
     assert best is not None
-    return ceil_to(best, _UNIT)
+    # Larger ones say nothing, and their exponentials are long.
+    return of_output(min(best, Fraction(64)), q)
 
 
-def rounding(transitions: list[int], n: int) -> Fraction | None:
+def of_output(h: Fraction, q: Fraction) -> Fraction:
+    """ln d, at most, of beliefs that differ by h in Hilbert's metric."""
+    factor = exp_bounds(ceil_to(h, _UNIT))[1]
+    return log_upper((q + factor) / (1 + q * factor))
+
+
+def rounding(transitions: list[int], n: int, q: Fraction) -> Fraction | None:
     """Of one step, in Hilbert's metric: the device's next belief and the exact one of its own.
 
-    The posterior is off by less than 3/2 for each symbol, either way, and the largest by what this
-    makes together, 3n/2. What a symbol gets of it in the next belief is off by as much of it as
-    follows, and by 1 for its own rounding; there are B min C at least to be off from. The
-    largest takes the difference, n at most, of B / n at least.
+    The posterior is short of it by less than 3/2 - q for each symbol, or above it by no more than
+    1/2, or 1 - q where it is raised to 1; the largest takes what this makes together, n times 3/2
+    at most. What a symbol has of it in the next belief is off by as much of it as follows, and by
+    1/2 for its own rounding; there are B min C at least to be off from. The largest takes the
+    difference, n at most, of B / n at least.
     """
-    worst = Fraction(0)
+    above = below = Fraction(0)
     settled = Fraction(3 * n, 2) / (Fraction(PRIOR_SCALE, n) - 3 * n)
     largest = Fraction(5 * n, 2) + 1
     for y in range(n):
         column = [Fraction(transitions[x * n + y], ROW_SCALE) for x in range(n)]
-        off = Fraction(3, 2) * sum(column) + 1
-        worst = max(worst, off / (PRIOR_SCALE * min(column)) + settled)
-    worst = max(worst, largest / (Fraction(PRIOR_SCALE, n) - largest))
-    return None if worst >= 1 else log_upper((1 + worst) / (1 - worst))
+        least = PRIOR_SCALE * min(column)
+        # Fewer may be rounded to none, and raised to 1.
+        if least < 4:
+            return None
+        half = Fraction(1, 2)
+        above = max(above, (max(half, 1 - q) * sum(column) + half) / least + settled)
+        below = max(below, ((half + 1 - q) * sum(column) + half) / least + settled)
+    off = largest / (Fraction(PRIOR_SCALE, n) - largest)
+    above, below = max(above, off), max(below, off)
+    return None if below >= 1 else log_upper((1 + above) / (1 - below))
 
 
 def _spread(rows: list[list[Fraction]]) -> Fraction:
