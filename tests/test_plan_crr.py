@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.crr_studies import STUDY, crr_study, crr_task, write_crr
+from tinyldp.audit import audit
 from tinyldp.certify import certify
 from tinyldp.certify.bounds import exp_bounds
 from tinyldp.crr.device import device_policy
@@ -70,7 +71,8 @@ def test_plan_writes_a_task_that_certifies(tmp_path):
     assert content["mechanism"] == "crr"
     assert content["integers"]["prior"] == task.prior
     assert set(content["crr"]) == {
-        *("expected_loss", "standard_error", "optimum", "gap", "largest_gap", "beliefs"),
+        *("expected_loss", "standard_error", "optimum", "gap", "largest_gap", "compared"),
+        "beliefs",
         *("rarest_over_kappa", "krr", "leakage", "table_bytes", "warnings"),
     }
     text = text_plan(planned)
@@ -215,3 +217,8 @@ def test_k_rr_is_matched_to_the_budget():
     assert told == pytest.approx(8, abs=1e-6)
     more = krr.sequence_leakage(prior, rows, krr.krr_kernel(2, found.epsilon / 0.7), 8)
     assert more > 8
+
+
+def test_an_audit_says_in_one_sentence_that_it_does_not_attack_crr():
+    with pytest.raises(UserError, match="does not attack CRR"):
+        audit(chain(Fraction(4, 5), 1), "cpython")

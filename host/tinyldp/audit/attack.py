@@ -18,7 +18,7 @@ from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
-from tinyldp.study import refuse_rounds
+from tinyldp.study import CRRS, refuse_rounds
 from tinyldp_protocol.task import GRR, OLH, OUE, Task
 
 CONFIDENCE = 1 - 1e-6
@@ -97,6 +97,11 @@ def audit(
     if segments is not None and not _FEWEST <= segments <= _MOST:
         raise UserError(f"An audit takes {_FEWEST} to {_MOST:,} segments, not {segments:,}.")
     refuse_rounds(task, "An audit")
+    if task.mechanism in CRRS:
+        raise UserError(
+            "An audit does not attack CRR, which promises something about what was known before; "
+            "tinyldp certify goes through its histories exactly, with the device's own code."
+        )
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))

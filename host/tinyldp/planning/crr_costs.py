@@ -49,9 +49,9 @@ class CrrCosts:
     """What a release costs and tells.
 
     loss: expected, of a step; spread: its standard error from the sampled history. optimum: the
-    least of any mechanism with this epsilon (with the same marginal, for preserve) for the same
-    beliefs, gap and largest_gap: what the rule has above it on average and at most, None where
-    the linear program is too large. rarest: the least belief met that is not 0, over kappa =
+    least of any mechanism with this epsilon (with the same marginal, for preserve) over `compared`
+    of the `beliefs` met; gap and largest_gap: what the rule has above it for the same, on average
+    and at most; None where the linear program is too large. rarest: the least belief met that is not 0, over kappa =
     1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr: k-RR's loss at the same
     epsilon a step; sequence, krr_sequence: at the same loss of privacy of a sequence, and its loss
     then (None with memory above 1). drift: bound of the factor, None without one.
@@ -67,6 +67,7 @@ class CrrCosts:
     optimum: float | None
     gap: float | None
     largest_gap: float | None
+    compared: int
     beliefs: int
     rarest: float
     krr: float
@@ -83,6 +84,7 @@ class CrrCosts:
             "optimum": self.optimum,
             "gap": self.gap,
             "largest_gap": self.largest_gap,
+            "compared": self.compared,
             "beliefs": self.beliefs,
             "rarest_over_kappa": self.rarest,
             "krr": {
@@ -147,6 +149,7 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         optimum=optimum,
         gap=gap,
         largest_gap=largest,
+        compared=0 if optimum is None else min(_COMPARED, len(steps)),
         beliefs=len(steps),
         rarest=rarest / PRIOR_SCALE / kappa,
         krr=krr_loss(shares, float(epsilon) / block, losses),
@@ -289,10 +292,10 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
         f"(+- {costs.spread:.2g}, over {costs.beliefs:,} releases)."
     )
     if costs.optimum is not None and costs.gap is not None and costs.largest_gap is not None:
-        of = "that keeps the shares" if task.rule == 1 else "at all"
+        of = "any rule that keeps the shares" if task.rule == 1 else "any rule"
         lines.append(
-            f"  The least of any rule {of} (linear program): {costs.optimum:.4g}; this one has "
-            f"{costs.gap:.2g} more on average, {costs.largest_gap:.2g} at most."
+            f"  The least of {of} (linear program) is {costs.gap:.2g} less on average, "
+            f"{costs.largest_gap:.2g} at most, over {costs.compared} of these."
         )
     else:
         lines.append("  The least of any rule is not known here: its linear program is too large.")
