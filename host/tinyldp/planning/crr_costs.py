@@ -51,10 +51,10 @@ class CrrCosts:
     loss: expected, of a step; spread: its standard error from the sampled history. optimum: the
     least of any mechanism with this epsilon (with the same marginal, for preserve) over `compared`
     of the `beliefs` met; gap and largest_gap: what the rule has above it for the same, on average
-    and at most; None where the linear program is too large. rarest: the least belief met that is not 0, over kappa =
-    1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr: k-RR's loss at the same
-    epsilon a step; sequence, krr_sequence: at the same loss of privacy of a sequence, and its loss
-    then (None with memory above 1). drift: bound of the factor, None without one.
+    and at most; None where the linear program is too large. rarest: the least belief met that is
+    not 0, over kappa = 1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr:
+    k-RR's loss at the same epsilon a step; sequence, krr_sequence: at the same loss of privacy of
+    a sequence, and its loss then (None with memory above 1). drift: bound of the factor, None without one.
     """
 
     epsilon: float
