@@ -53,6 +53,11 @@ class Beliefs:
         parts = np.diff(self.bounds[numbers].astype(np.int64), axis=2, prepend=0)
         return Coupled(parts[:, :-1], parts[:, -1])
 
+    def marginal(self, numbers: Array) -> Array:
+        """(m, n) floats: the law of what is released under beliefs (m,)."""
+        bounds = self.bounds[numbers, -1].astype(np.float64)
+        return np.diff(bounds, axis=1, prepend=0) / bounds[:, -1:]
+
     def kernel(self, numbers: Array) -> Array:
         """(m, n, n) M(y|x) of beliefs (m,)."""
         return self.coupled(numbers).kernel(self.rule.q)

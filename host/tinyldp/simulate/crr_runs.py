@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.lp import loss_matrix
-from tinyldp.estimate.crr import Histograms, decode, histograms
+from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, CrrFleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
@@ -76,7 +76,7 @@ def simulate_crr(
             if progress is not None:
                 progress(done, devices * steps)
     seconds = time.perf_counter() - started
-    guessed, shares = _smooth(task, released) if smoothed else (None, None)
+    guessed, shares = _smooth(task, released, beliefs) if smoothed else (None, None)
     return CrrSimulation(
         task,
         devices,
@@ -95,14 +95,14 @@ def simulate_crr(
     )
 
 
-def _smooth(task: Task, released: Array) -> tuple[Array, Histograms]:
+def _smooth(task: Task, released: Array, beliefs: Beliefs) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     n, steps = task.symbols, released.shape[1]
     shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
     losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
-    decoded = decode(task, released)
+    decoded = decode(task, released, beliefs=beliefs)
     guessed = (decoded.posterior @ losses).argmin(axis=2)
-    return guessed, histograms(task, released, steps=shown)
+    return guessed, population(task, released, steps=shown, beliefs=beliefs)
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:

@@ -15,7 +15,7 @@ from tinyldp.coordinate import Decision
 from tinyldp.coordinate.epochs import EpochDecision
 from tinyldp.crr.lp import loss_matrix
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
-from tinyldp.estimate.crr import Histograms
+from tinyldp.estimate.crr import Population
 from tinyldp.estimate.heavy import Frequencies
 from tinyldp.study import EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import SCALE, Task
@@ -276,7 +276,7 @@ class CrrSimulation(Simulation):
     original: Array
     released: Array
     guessed: Array | None
-    shares: Histograms | None
+    shares: Population | None
 
     @property
     def epsilon(self) -> float:
