@@ -54,7 +54,8 @@ class CrrCosts:
     and at most; None where the linear program is too large. rarest: the least belief met that is
     not 0, over kappa = 1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr:
     k-RR's loss at the same epsilon a step; sequence, krr_sequence: at the same loss of privacy of
-    a sequence, and its loss then (None with memory above 1). drift: bound of the factor, None without one.
+    a sequence, and its loss then (None with memory above 1). drift: bound of the factor, None
+    without one.
     """
 
     epsilon: float
