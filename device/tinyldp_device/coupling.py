@@ -41,7 +41,8 @@ class Coupling:
     """The belief of one device, at first the Task's prior, and a coupling of it.
 
     belief, served, marginal: arrays of n. total: sum of the marginal. joint: array of n * n,
-    row by row. make() makes the coupling, update(y) the next belief; neither allocates.
+    row by row. plan: the steps of rule 1. make() makes the coupling, update(y) the next belief;
+    neither allocates.
     """
 
     def __init__(self, task):
@@ -54,9 +55,9 @@ class Coupling:
         self.belief = array("H", task.prior)
         self.served = array("H", task.prior)
         self.marginal = array("H", task.prior)
-        self.joint = array("H", [0] * (n * n))
+        self.joint = array("H", bytearray(2 * n * n))
         self._transitions = array("H", task.transitions)
-        self._plan = planned(task)
+        self.plan = planned(task)
         # What the diagonal may hold; also the posterior.
         self._own = array("H", task.prior)
         self._least = None
@@ -119,9 +120,9 @@ class Coupling:
         n = self.symbols
         joint = self.joint
         own = self._own
-        for i in range(len(self._plan)):
-            step = self._plan[i]
-            x = step >> 10 & 31
+        for i in range(len(self.plan)):
+            step = self.plan[i]
+            x = step >> 10
             y = step >> 5 & 31
             z = step & 31
             held = joint[x * n + x]
@@ -197,27 +198,50 @@ def _complete(shares):
 
 
 def planned(task):
-    """The steps of rule 1 in their order, the last 15 bits of each: x, y and z."""
+    """The steps of rule 1 in their order, 5 bits for each of x, y and z."""
     n = task.symbols
-    plan = array("I", [0] * (n * n * (n - 1) // 2))
+    plan = array("H", bytearray(n * n * (n - 1)))
     at = 0
-    for x in range(n):
-        for y in range(n):
-            for z in range(n):
-                key = -1
-                if x < y:
-                    if z == y:
-                        key = loss_of(task, x, y) << 2
-                    elif z == x:
-                        key = loss_of(task, x, y) << 3 | 2
-                if y < z and x != y and x != z:
-                    key = loss_of(task, y, z)
-                    key = max(key, loss_of(task, x, y) + loss_of(task, x, z) - key) << 2 | 1
-                if key >= 0:
-                    plan[at] = key << 15 | x << 10 | y << 5 | z
-                    at += 1
-    ascending(plan)
+    # Nearly in order already.
+    for kind in range(3):
+        for x in range(n):
+            for y in range(n):
+                for z in range(n):
+                    if z == x or z == y:
+                        wanted = x < y and kind == (2 if z == x else 0)
+                    else:
+                        wanted = x != y and y < z and kind == 1
+                    if wanted:
+                        plan[at] = x << 10 | y << 5 | z
+                        at += 1
+    # Shell's sort: in place, for there may be no room for the keys.
+    gap = at
+    while gap > 1:
+        gap = gap * 5 // 11 or 1
+        for i in range(gap, at):
+            step = plan[i]
+            key = _key(task, step)
+            while i >= gap and _key(task, plan[i - gap]) > key:
+                plan[i] = plan[i - gap]
+                i -= gap
+            plan[i] = step
     return plan
+
+
+def _key(task, step):
+    """What a step costs, its kind, and itself."""
+    x = step >> 10
+    y = step >> 5 & 31
+    z = step & 31
+    loss = loss_of(task, x, y)
+    if z == y:
+        loss <<= 2
+    elif z == x:
+        loss = loss << 3 | 2
+    else:
+        other = loss_of(task, y, z)
+        loss = max(other, loss + loss_of(task, x, z) - other) << 2 | 1
+    return loss << 15 | step
 
 
 def loss_of(task, x, y):
@@ -228,16 +252,3 @@ def loss_of(task, x, y):
     if task.loss == 3:
         return difference * difference
     return min(1, difference) if task.loss == 1 else difference
-
-
-def ascending(numbers):
-    """Sort an array in its place (Shell's sort)."""
-    gap = len(numbers)
-    while gap > 1:
-        gap = gap * 5 // 11 or 1
-        for i in range(gap, len(numbers)):
-            number = numbers[i]
-            while i >= gap and numbers[i - gap] > number:
-                numbers[i] = numbers[i - gap]
-                i -= gap
-            numbers[i] = number

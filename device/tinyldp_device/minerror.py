@@ -18,7 +18,7 @@ J_xy (w_xy >> 9), is made; of equal ones the first.
 
 from array import array
 
-from tinyldp_device.coupling import BELIEF, MODEL, ascending, loss_of
+from tinyldp_device.coupling import BELIEF, MODEL, loss_of
 
 
 class MinError:
@@ -27,23 +27,24 @@ class MinError:
     def __init__(self, task, coupling):
         n = task.symbols
         self._coupling = coupling
-        self._loss = array("H", [0] * (n * n))
-        self._pairs = array("I", [0] * (n * (n - 1) // 2))
+        self._loss = array("H", bytearray(2 * n * n))
+        self._pairs = array("H", bytearray(n * (n - 1)))
         self._sampled = array("I", [0] * n)
         self._kept = bytearray(n)
-        at = 0
         largest = 1
         for x in range(n):
             for y in range(n):
-                loss = loss_of(task, x, y)
-                self._loss[x * n + y] = loss
-                largest = max(largest, loss)
-                if x < y:
-                    self._pairs[at] = loss << 10 | x << 5 | y
-                    at += 1
+                self._loss[x * n + y] = loss_of(task, x, y)
+                largest = max(largest, self._loss[x * n + y])
         for i in range(n * n):
             self._loss[i] *= 1023 // largest
-        ascending(self._pairs)
+        at = 0
+        for i in range(len(coupling.plan)):
+            step = coupling.plan[i]
+            # The singles of rule 1 are in this order.
+            if step & 31 == step >> 10:
+                self._pairs[at] = step
+                at += 1
 
     def make(self):
         """Make the coupling of the present belief."""
