@@ -246,3 +246,13 @@ def test_whole_shares_sum_and_keep_what_is_positive():
 
 def test_a_chain_that_leaves_a_state_has_no_long_run():
     assert stationary([8192, 8192, 0, 16384], 2, 1) is None
+
+
+def test_a_stream_to_play(tmp_path):
+    study = crr_study(tmp_path, STUDY + '[stream]\nsource = "recordings"\nseed = 3\n')
+    assert (study.source, study.seed) == ("recordings", 3)
+    assert crr_study(tmp_path).source is None
+    with pytest.raises(UserError, match="source must be"):
+        crr_study(tmp_path, STUDY + '[stream]\nsource = "noise"\n')
+    with pytest.raises(UserError, match="seed must be 0 or more"):
+        crr_study(tmp_path, STUDY + "[stream]\nseed = -3\n")

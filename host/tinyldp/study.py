@@ -29,8 +29,9 @@
                  makes a symbol for missing readings alone)
     [timing]     tick (ms), batch, resend, beacon (ticks), outbox (frames);
                  rounds: tick and beacon alone
-    [stream]     rounds: source  "lns", "sin", "log", "recordings" or a CSV
-                                 file: what a simulation plays
+    [stream]     rounds and CRR: source  "lns", "sin", "log", "recordings" or a
+                                 CSV file: what a simulation plays (CRR: if
+                                 absent, its own chain)
                          seed
     [fleet]      devices
     [links]      serial (list of ports), mqtt ("host:port")
@@ -213,8 +214,8 @@ class Study:
     """A study as its file states it, defaults filled in; what is absent is None.
 
     mechanism: of rounds the oracle, None where the planner chooses it; method: that of
-    rounds, which are the only ones with grid and source. Rounds and epochs may have a seed, and
-    have no batch, resend and outbox. settings, stream: of epochs. crr: of CRR.
+    rounds, which are the only ones with a grid. Rounds and CRR may have a source, and they and
+    epochs a seed; rounds and epochs have no batch, resend and outbox. settings, stream: of epochs. crr: of CRR.
     epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
     integers over 2^24 that the study states, or None where it states a target;
     with it, JitterSort's window and OLH's buckets may be None, too. serial:
@@ -499,6 +500,8 @@ def _crr(sections: Sections, mechanism: int, folder: Path) -> Study:
         batch=_default(sections, "timing", "batch", 1),
         resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
         outbox=_default(sections, "timing", "outbox", 16),
+        source=_source(sections),
+        seed=_seed(sections),
         crr=crr_settings(sections, mechanism == CRR_BATCH, shared["domain"], folder),
     )
 
@@ -697,6 +700,8 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
         )
     mechanism = MECHANISMS[name]
     for section, key in _OF_ROUNDS:
+        if mechanism in CRRS and section == "stream":
+            continue
         if sections.given(section, key) is not None:
             raise UserError(
                 f"[{section}] {key} is for rounds alone (LBU, LSP, LBD, LBA, LPU, LPD and LPA), "
