@@ -215,7 +215,8 @@ class Study:
 
     mechanism: of rounds the oracle, None where the planner chooses it; method: that of
     rounds, which are the only ones with a grid. Rounds and CRR may have a source, and they and
-    epochs a seed; rounds and epochs have no batch, resend and outbox. settings, stream: of epochs. crr: of CRR.
+    epochs a seed; rounds and epochs have no batch, resend and outbox. settings, stream: of
+    epochs. crr: of CRR.
     epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
     integers over 2^24 that the study states, or None where it states a target;
     with it, JitterSort's window and OLH's buckets may be None, too. serial:
