@@ -6,7 +6,7 @@ after the last step.
 """
 
 from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import CRR, GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
+from tinyldp_protocol.task import CRR, CRR_BATCH, GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
 
 
 def make_mechanism(task, entropy):
@@ -25,6 +25,10 @@ def make_mechanism(task, entropy):
         from tinyldp_device.crr import Crr
 
         return Crr(task, entropy)
+    if mechanism == CRR_BATCH:
+        from tinyldp_device.crrblocks import CrrBlocks
+
+        return CrrBlocks(task, entropy)
     return make_oracle(task, entropy)
 
 
