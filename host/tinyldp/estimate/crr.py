@@ -129,8 +129,8 @@ def population(
 ) -> Population:
     """Estimate the shares of the values at some steps (absent: all), and what was given away.
 
-    released, present, beliefs: as decode takes them. Raises UserError as decode does, and for a step at
-    which no device is known.
+    released, present, beliefs: as decode takes them. Raises UserError as decode does, and for a
+    step at which no device is known.
     """
     symbols, known = _checked(task, released, present)
     length = symbols.shape[1]
