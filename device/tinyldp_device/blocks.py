@@ -87,12 +87,14 @@ class BlockCoupling:
         best = 0
         cheapest = 0x3FFFFFFF
         step = (most - least) // 6 + 1
-        for count in range(least, most + 1, step):
+        count = least
+        while count <= most:
             if self._couple(count):
                 cost = self._cost()
                 if cost < cheapest:
                     cheapest = cost
                     best = count
+            count += step
         self._couple(best)
 
     def _foresee(self, length):
@@ -284,9 +286,12 @@ class BlockCoupling:
     def _posterior(self, s, k):
         """Of all blocks that end with the symbols s, in 2^-14."""
         total = 0
-        for x in range(s, self.size, self._states):
+        # Not a range: one with a step that is no constant is allocated.
+        x = s
+        while x < self.size:
             units = self.belief[x]
             if units:
                 share = self.joint(x, k) * BELIEF // self.marginal[k]
                 total += self.fresh * units + (MODEL - self.fresh) * share
+            x += self._states
         return total
