@@ -59,11 +59,8 @@ def random_crr(
     return make_task(CRR_BATCH if batch else CRR, **{**numbers, **more})
 
 
-def sticky(n: int, loss: float, stay: float, **more: Any) -> Task:
-    """On a chain of n states that stays where it is with this probability, else goes anywhere.
-
-    loss: epsilon, of a step.
-    """
+def sticky(n: int, epsilon: float, stay: float, /, **more: Any) -> Task:
+    """On a chain of n states that stays where it is with this probability, else goes anywhere."""
     away = round((1 - stay) / (n - 1) * (1 << 14))
     matrix = np.full((n, n), away)
     np.fill_diagonal(matrix, (1 << 14) - (n - 1) * away)
@@ -73,7 +70,7 @@ def sticky(n: int, loss: float, stay: float, **more: Any) -> Task:
         "symbols": n,
         "rule": 1,
         "loss": 1,
-        "thresholds": [threshold(loss)],
+        "thresholds": [threshold(epsilon)],
         "prior": prior,
         "transitions": matrix.ravel().tolist(),
     }
