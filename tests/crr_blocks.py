@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from tests.crr_studies import crr_task
@@ -11,7 +12,7 @@ from tinyldp_protocol.task import CRR_BATCH, Task
 
 
 def batch_task(
-    prior: list[int], transitions: list[int], share: int, block: int, memory: int = 1
+    prior: Sequence[int], transitions: Sequence[int], share: int, block: int, memory: int = 1
 ) -> Task:
     symbols = len(transitions) // len(prior)
     return crr_task(
@@ -49,6 +50,9 @@ class PlainBlocks:
                 for n in whole_shares([s / total for s in states], PRIOR_SCALE)
             ]
         )
+
+    def ends(self, step: Step) -> list[Step]:
+        return []
 
     def chain(self, state: int, symbol: int) -> Fraction:
         return Fraction(self._task.transitions[state * self._task.symbols + symbol], ROW_SCALE)

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from tests.crr_blocks import PlainBlocks, batch_task
-from tinyldp.certify import crr
+from tinyldp.certify import certify, crr, text_certificate
+from tinyldp.certify.bounds import log_upper
 from tinyldp.certify.crr import releases_in, step_factor, step_fault, walk
+from tinyldp.crr.device import BlockPolicy, device_policy
 from tinyldp.crr.filters import ExactFilter
-from tinyldp.crr.steps import Step, kernel
+from tinyldp.crr.steps import Policy, Step, kernel, q_of
+from tinyldp_device.blocks import BlockCoupling
+from tinyldp_protocol.task import Task
 
 SHARE = 2218
 TWO = batch_task([16384, 16384], [13107, 3277, 3277, 13107], SHARE, 2)
@@ -116,3 +120,156 @@ def test_a_unit_of_a_rare_block_that_is_told_is_a_fault():
 def test_steps_tell_by_the_blocks_that_they_touch(w, releases):
     """Of 3 steps: 2 steps may lie in two blocks, 5 in three."""
     assert releases_in(MEMORY, w) == releases
+
+
+# From here on: the device package's own blocks.
+
+BATCHES = [
+    batch_task(task.prior, task.transitions, share, task.block or 1, task.memory or 1)
+    for task in (TWO, THREE, MEMORY)
+    for share in (6028, 2218)
+]
+
+
+@pytest.mark.parametrize("task", BATCHES)
+def test_a_device_taken_back_to_a_step_goes_on_as_one_that_never_left_it(task):
+    """Along one history, with other histories in between."""
+    policy, coupling = device_policy(task), BlockCoupling(task)
+    coupling.make(coupling.block)
+    step = policy.first()
+    for turn in range(6):
+        assert list(step.belief) == list(coupling.belief)
+        kept = list(coupling.kept[: coupling.count])
+        assert [step.marginal[y] for y in kept] == list(coupling.marginal[: coupling.count])
+        for x, row in enumerate(step.rows):
+            made = {y: coupling.joint(x, k) for k, y in enumerate(kept) if coupling.joint(x, k)}
+            assert row == made
+        for y in kept:
+            policy.after(step, y)
+        policy.ends(step)
+        k = turn % coupling.count
+        step = policy.after(step, kept[k])
+        coupling.update(k)
+        coupling.make(coupling.block)
+
+
+@pytest.mark.parametrize("task", BATCHES)
+def test_a_device_is_walked_without_a_fault(task):
+    found = walk(task, device_policy(task))
+    assert found.fault is None
+    assert found.factor <= 1 / q_of(task)
+    assert found.depth >= 1
+
+
+def leakage_of_blocks(task: Task, policy: Policy, last: int | None = None) -> Fraction:
+    """What two blocks tell, the second one perhaps of fewer symbols, by going through all."""
+    n, w = task.symbols, task.block or 1
+    length = last or w
+    share = task.thresholds[0] >> 10
+    first, worst = policy.first(), Fraction(1)
+    rows = kernel(first, share)
+    law_of_two = {
+        (one, two): law_of(task, digits(one, n, w) + digits(two, n, length))
+        for one in range(n**w)
+        for two in range(n**length)
+    }
+    for y, marginal in enumerate(first.marginal):
+        if not marginal:
+            continue
+        step = policy.after(first, y)
+        if last is not None:
+            step = policy.ends(step)[last - 1]
+        second = kernel(step, share)
+        for z, other in enumerate(step.marginal):
+            if not other:
+                continue
+            law, given = Fraction(0), []
+            for (one, two), chance in law_of_two.items():
+                if chance:
+                    given.append(rows[one][y] * second[two][z])
+                    law += chance * given[-1]
+            worst = max(worst, max(given) / law, law / min(given))
+    return worst
+
+
+@pytest.mark.parametrize("task", BATCHES)
+def test_blocks_tell_no_more_than_the_certificate(task):
+    block = task.block or 1
+    again = Task({**numbers_of(task), "w": 1 + block})
+    policy = device_policy(task)
+    bound = crr.figures(again, policy, None).sequence
+    assert bound is not None
+    # As many steps as may touch two blocks.
+    assert releases_in(again, 1 + block) == 2
+    assert log_upper(leakage_of_blocks(task, policy)) <= bound
+    for last in range(1, block):
+        assert log_upper(leakage_of_blocks(task, policy, last)) <= bound
+
+
+def numbers_of(task: Task) -> dict[str, Any]:
+    return {name: value for name, value in vars(task).items() if name not in ("width", "id")}
+
+
+class NeverUpdated(BlockPolicy):
+    def after(self, step: Step, released: int) -> Step:
+        return step
+
+
+def test_blocks_whose_belief_is_never_updated_tell_more_than_the_certificate():
+    task = batch_task([16384, 16384], [16220, 164, 164, 16220], 2218, 2)
+    again = Task({**numbers_of(task), "w": 3})
+    bound = crr.figures(again, device_policy(task), None).sequence
+    assert bound is not None
+    policy = NeverUpdated(BlockCoupling(task))
+    assert log_upper(leakage_of_blocks(task, policy)) > bound
+    assert log_upper(leakage_of_blocks(task, device_policy(task))) <= bound
+
+
+class Faulty(BlockCoupling):
+    """One unit of a filled block is kept by the likeliest; or a short block is told."""
+
+    def __init__(self, task: Task, short: bool) -> None:
+        super().__init__(task)
+        self._short = short
+
+    def make(self, length: int) -> None:
+        super().make(length)
+        if self._short and length < self.block:
+            # The truth, whatever is rare.
+            self.count = min(self.size, len(self.kept))
+            for x in range(self.count):
+                self.kept[x] = self.target[x] = x
+                self.marginal[x] = self.belief[x]
+                self.fill[x] = self.belief[x] if x == 0 else 0
+        elif not self._short:
+            for k in range(1, self.count):
+                if self.marginal[k] == self.kappa:
+                    self.marginal[k] -= 1
+                    self.marginal[0] += 1
+                    return
+
+
+@pytest.mark.parametrize(
+    ("short", "sentence"), [(False, "the output's law is not that of"), (True, "tells too much")]
+)
+def test_faults_of_whole_and_of_short_blocks_are_named(short, sentence):
+    """The short one comes only at the end of a segment."""
+    task = batch_task([32000, 768], [14000, 2384, 12000, 4384], 6028, 2)
+    if not short:
+        rows = [2707, 6928, 6749, 4714, 9839, 1831, 4972, 6461, 4951]
+        task = batch_task([7234, 12984, 12550], rows, 2218, 2)
+    assert walk(task, device_policy(task)).fault is None
+    found = walk(task, BlockPolicy(Faulty(task, short)))
+    assert found.fault is not None
+    assert sentence in found.fault
+
+
+def test_a_certificate_of_blocks_says_what_is_not_bounded():
+    certificate = certify(MEMORY)
+    assert certificate.crr is not None
+    assert certificate.crr.step == certificate.crr.fallback
+    assert "a block's own belief is rounded" in " ".join(certificate.warnings)
+    assert "the 3 values of the block" in certificate.relation
+    text = " ".join(text_certificate(certificate).split())
+    assert "no bound beyond" in text
+    assert "epsilon is of one block" in text

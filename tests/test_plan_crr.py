@@ -144,6 +144,9 @@ class Half:
     def first(self) -> Step:
         return self._noisy(self._policy.first())
 
+    def ends(self, step: Step) -> list[Step]:
+        return []
+
     def after(self, step: Step, released: int) -> Step:
         return self.first()
 

@@ -124,6 +124,11 @@ class Figures:
     closed_form: ClosedForm
 
     @property
+    def bounded(self) -> bool:
+        """Whether more is known of any step, by who knows the model, than `fallback`."""
+        return self.drift is not None and self.epsilon + self.drift < self.fallback
+
+    @property
     def step(self) -> Fraction:
         """Of any step, against who knows the model exactly."""
         if self.drift is None:
@@ -215,31 +220,34 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
     exact_filter = ExactFilter(task)
     share = share_of(task)
     first = policy.first()
-    size = len(first.belief)
-    depth, histories = _depth(size)
-    found = _Found(share)
+    cells = _cells(len(first.belief))
+    most = max(1, min(_MOST_HISTORIES, _WORK // cells))
+    found = _Found(share, policy, max(1, most // 8))
     drifts: list[Fraction] = []
     front: list[tuple[Step, Exact]] = [(first, exact_filter.first())]
     done = 0
-    for level in range(depth + 1):
+    while front:
         worst = Fraction(1)
-        following: list[tuple[Step, Exact]] = []
+        branches = 0
         for step, exact in front:
             found.see(step)
             worst = max(worst, exact_filter.drift(step, exact))
+            branches += sum(marginal > 0 for marginal in step.marginal)
             done += 1
             if progress is not None:
-                progress(done, histories + 1)
-            if level < depth and found.fault is None:
-                following += [
-                    (policy.after(step, y), exact_filter.after(step, exact, y))
-                    for y, marginal in enumerate(step.marginal)
-                    if marginal
-                ]
+                progress(done, most)
         drifts.append(worst)
-        front = following
+        # All that follows at one depth, or nothing of it.
+        if found.fault is not None or done + branches > most:
+            break
+        front = [
+            (policy.after(step, y), exact_filter.after(step, exact, y))
+            for step, exact in front
+            for y, marginal in enumerate(step.marginal)
+            if marginal
+        ]
     sampled, sampled_drift = 0, Fraction(1)
-    length = min(_LONGEST, max(8, _SAMPLED_WORK // (_PATHS * _cells(size))))
+    length = min(_LONGEST, max(8, _SAMPLED_WORK // (_PATHS * cells)))
     generator = random.Random(_SEED)
     for path in range(_PATHS):
         step, exact = first, exact_filter.first()
@@ -256,7 +264,7 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
             sampled += 1
     assert found.rarest is not None
     return Walk(
-        depth=depth,
+        depth=len(drifts) - 1,
         histories=done,
         beliefs=len(found.seen),
         sampled=sampled,
@@ -269,11 +277,13 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
 
 
 class _Found:
-    """What was seen of steps so far, each looked at once."""
+    """What was seen of steps so far, each looked at once, and of some of them how they may end."""
 
-    def __init__(self, share: int) -> None:
+    def __init__(self, share: int, policy: Policy, ends: int) -> None:
         self._share = share
-        self.seen: set[Step | Any] = set()
+        self._policy = policy
+        self._ends = ends
+        self.seen: set[Any] = set()
         self.factor = Fraction(1)
         self.fault: str | None = None
         self.rarest: Step | None = None
@@ -283,28 +293,23 @@ class _Found:
         if step.memory in self.seen:
             return
         self.seen.add(step.memory)
-        fault = step_fault(step, self._share)
-        if self.fault is None and fault is not None:
-            self.fault = fault
-        self.factor = max(self.factor, step_factor(step, self._share))
+        self._look(step)
+        if len(self.seen) <= self._ends:
+            for end in self._policy.ends(step):
+                self._look(end)
         least = min(belief for belief in step.belief if belief)
         if least < self._least:
             self._least, self.rarest = least, step
 
+    def _look(self, step: Step) -> None:
+        fault = step_fault(step, self._share)
+        if self.fault is None and fault is not None:
+            self.fault = fault
+        self.factor = max(self.factor, step_factor(step, self._share))
+
 
 def _cells(size: int) -> int:
     return size * min(size, 64)
-
-
-def _depth(size: int) -> tuple[int, int]:
-    """(depth, histories) that are affordable, 1 and all single releases at least."""
-    most = min(_MOST_HISTORIES, _WORK // _cells(size))
-    depth, level, total = 0, 1, 1
-    while total + level * size <= most:
-        level *= size
-        total += level
-        depth += 1
-    return depth, total
 
 
 def _choose(generator: random.Random, step: Step, path: int) -> int:

@@ -258,8 +258,8 @@ def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | No
     warnings = _warnings(task, None, epsilon, at, within)
     if not holds:
         warnings += (statements.crr_fault(found.walk.fault or ""),)
-    if found.drift is None or found.epsilon + found.drift >= found.fallback:
-        warnings += (statements.CRR_NO_BOUND,)
+    if not found.bounded:
+        warnings += (statements.crr_no_bound(task.block),)
     return Certificate(
         task_id=task.id.hex(),
         mechanism=_NAMES[task.mechanism],
@@ -268,7 +268,7 @@ def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | No
         epsilon=epsilon,
         delta=at,
         curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
-        method=statements.crr_method(found.walk.depth, found.walk.sampled),
+        method=statements.crr_method(found.walk.depth, found.walk.sampled, found.bounded),
         paper=crr_claim(found),
         w=task.w,
         per_window=found.sequence,

@@ -82,11 +82,6 @@ CRR_PUBLIC = (
     "The prior and the transitions are part of the Task, which everyone may see: what they were"
     " estimated from must be public."
 )
-CRR_NO_BOUND = (
-    "How far the device's integer belief may drift from the exact one in the long run is not"
-    " bounded here (the transitions are not all positive, or too small for integers over 2^15):"
-    " beyond the histories that were looked at, only the line 'wrong model' is proved."
-)
 
 ENTROPY = (
     "The device's random words are uniform, independent and secret: who can predict or repeat"
@@ -216,12 +211,13 @@ def crr_relation(block: int | None) -> str:
     )
 
 
-def crr_method(depth: int, sampled: int) -> str:
+def crr_method(depth: int, sampled: int, bounded: bool) -> str:
+    beyond = "; beyond them Birkhoff's contraction." if bounded else ", and no further."
     return (
         "Proved for every belief from the device's rule; checked in integers, with the device's own"
         f" code, for all that may be released in up to {depth} releases and along {sampled:,} steps"
         " of longer histories. Drift from the exact belief: rational arithmetic, rounded outward,"
-        " along the same histories; beyond them Birkhoff's contraction."
+        f" along the same histories{beyond}"
     )
 
 
@@ -234,6 +230,17 @@ def crr_lifetime(w: int | None, block: int | None) -> str:
     if w is None:
         return text
     return f"Any {w} consecutive steps tell up to the line 'in {w} steps' together. " + text
+
+
+def crr_no_bound(block: int | None) -> str:
+    why = "the transitions are not all positive, or too small for integers over 2^15"
+    if block is not None:
+        why = "a block's own belief is rounded more coarsely than the bound of single steps allows"
+    return (
+        "How far the device's integer belief may drift from the exact one in the long run is not"
+        f" bounded here ({why}): beyond the histories that were looked at, only the line 'wrong"
+        " model' is proved."
+    )
 
 
 def crr_fault(fault: str) -> str:

@@ -97,7 +97,7 @@ def _crr(found: Figures) -> list[tuple[str, str]]:
         f"at most {digits_up(max(walk.drift))} within {walk.depth} releases,"
         f" {digits_up(walk.sampled_drift)} along {walk.sampled:,} steps of longer histories; "
     )
-    if found.drift is None or found.epsilon + found.drift >= found.fallback:
+    if found.drift is None or not found.bounded:
         drift += "no bound beyond"
     else:
         drift += f"never above {digits_up(exp_bounds(found.drift)[1])}"

@@ -61,7 +61,7 @@ def least_loss(belief: Array, q: float, losses: Array, preserve: bool = False) -
     Raises RuntimeError when the solver gives up, ValueError when the program is too large.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix, csr_matrix, vstack
+    from scipy.sparse import csr_matrix, eye, hstack, kron, vstack
 
     belief = np.asarray(belief, dtype=float)
     known = np.flatnonzero(belief > 0)
@@ -82,18 +82,20 @@ def least_loss(belief: Array, q: float, losses: Array, preserve: bool = False) -
             bounds=np.stack([low, high], 1), method="highs",
         )  # fmt: skip
     else:
-        # Row (x, y): the cell itself, and every cell of column y by its weight.
-        at = np.repeat(cells, n)
-        column = (np.arange(n)[None, :] * m + (cells % m)[:, None]).ravel()
-        marginal = coo_matrix((np.tile(weight, n * m), (at, column)), shape=(n * m, n * m)).tocsr()
-        itself = csr_matrix((np.ones(n * m), (cells, cells)), shape=(n * m, n * m))
+        # P has variables of its own, after the cells: so each row has few.
+        itself = eye(n * m, format="csr")
+        its_law = kron(np.ones((n, 1)), eye(m), format="csr")
+        law = hstack([kron(weight[None, :], eye(m)), -eye(m)], format="csr")
         found = linprog(
-            cost, A_ub=vstack([q * itself - marginal, q * marginal - itself]),
-            b_ub=np.zeros(2 * n * m), A_eq=rows, b_eq=right, bounds=(0, 1), method="highs",
+            np.concatenate([cost, np.zeros(m)]),
+            A_ub=vstack([hstack([q * itself, -its_law]), hstack([-itself, q * its_law])]),
+            b_ub=np.zeros(2 * n * m),
+            A_eq=vstack([hstack([rows, csr_matrix((n, m))]), law]),
+            b_eq=np.concatenate([right, np.zeros(m)]), bounds=(0, 1), method="highs",
         )  # fmt: skip
     if found.status != 0:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
-    chosen = found.x.reshape(n, m)
+    chosen = found.x[: n * m].reshape(n, m)
     kernel = np.tile(weight @ chosen, (len(belief), 1))
     kernel[known] = chosen
     return Optimum(float(found.fun), kernel)

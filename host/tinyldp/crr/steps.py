@@ -56,6 +56,10 @@ class Policy(Protocol):
         """released: with a positive marginal."""
         ...
 
+    def ends(self, step: Step) -> list[Step]:
+        """What may come in place of `step` when a segment ends: shorter blocks."""
+        ...
+
 
 def q_of(task: Task) -> Fraction:
     """e^-epsilon of a Task, exactly."""
@@ -128,6 +132,9 @@ class DevicePolicy:
             return known[0]
         coupling.make()
         return self._seen()
+
+    def ends(self, step: Step) -> list[Step]:
+        return []
 
     def _seen(self) -> Step:
         coupling, size = self._coupling, self._size

@@ -37,6 +37,8 @@ _SEED = 11
 _HISTORY = 1000
 _WORK = 4_000_000
 _COMPARED = 40
+_COMPARED_LARGE = 10
+_LARGE = 1024
 _BATCHES = 20
 # Steps of a sequence, where the study names none.
 _STEPS = 10
@@ -124,8 +126,10 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
     share = share_of(task)
     exact, costs = _losses(steps, share, together, block)
     optimum = gap = largest = None
+    compared = 0
     if together.size <= MOST_CELLS:
-        optimum, gap, largest = _gaps(task, steps, costs, together, block, progress)
+        compared = min(len(steps), _COMPARED if together.size <= _LARGE else _COMPARED_LARGE)
+        optimum, gap, largest = _gaps(task, steps, costs, together, compared, progress)
     epsilon = log_upper(1 / q_of(task))
     drift = drift_bound(task)
     bound = epsilon if drift is None else min(epsilon, drift)
@@ -150,7 +154,7 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         optimum=optimum,
         gap=gap,
         largest_gap=largest,
-        compared=0 if optimum is None else min(_COMPARED, len(steps)),
+        compared=compared,
         beliefs=len(steps),
         rarest=rarest / PRIOR_SCALE / kappa,
         krr=krr_loss(shares, float(epsilon) / block, losses),
@@ -194,11 +198,11 @@ def _gaps(
     steps: list[Step],
     costs: Array,
     losses: Array,
-    block: int,
+    compared: int,
     progress: Progress | None,
 ) -> tuple[float, float, float]:
-    q = float(q_of(task))
-    chosen = sorted(set(np.linspace(0, len(steps) - 1, _COMPARED).astype(int)))
+    q, block = float(q_of(task)), task.block or 1
+    chosen = np.linspace(0, len(steps) - 1, compared).astype(int)
     known: dict[Any, float] = {}
     gaps = []
     for done, at in enumerate(chosen):
