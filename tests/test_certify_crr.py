@@ -410,3 +410,14 @@ def test_figures_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.epsilon = Fraction(0)  # pyright: ignore[reportAttributeAccessIssue]
     assert array("H").itemsize == 2
+
+
+def test_histories_that_never_branch_end():
+    """The likelier of two is released always, where the other one is rare and may be dropped."""
+    task = crr_task([31000, 1768], [15900, 484, 15900, 484], 14825, 2)
+    found = certify(task).crr
+    assert found is not None
+    assert found.walk.depth == found.walk.histories - 1 == 64
+    assert not found.reached
+    # Nothing is told at all.
+    assert found.walk.factor == 1

@@ -45,6 +45,7 @@ from tinyldp_protocol.task import Task
 # Numbers looked at: of histories times what a step of each takes.
 _WORK = 400_000
 _MOST_HISTORIES = 4_000
+_DEEPEST = 64
 _SAMPLED_WORK = 400_000
 _PATHS = 8
 _MOST_STEPS = 16
@@ -225,6 +226,8 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
     found = _Found(share, policy, max(1, most // 8))
     drifts: list[Fraction] = []
     front: list[tuple[Step, Exact]] = [(first, exact_filter.first())]
+    length = min(_LONGEST, max(8, _SAMPLED_WORK // (_PATHS * cells)))
+    total = most + _PATHS * length
     done = 0
     while front:
         worst = Fraction(1)
@@ -235,10 +238,11 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
             branches += sum(marginal > 0 for marginal in step.marginal)
             done += 1
             if progress is not None:
-                progress(done, most)
+                progress(min(done, most), total)
         drifts.append(worst)
-        # All that follows at one depth, or nothing of it.
-        if found.fault is not None or done + branches > most:
+        # All that follows at one depth, or nothing of it; what follows the first release always.
+        enough = len(drifts) > _DEEPEST or (len(drifts) > 1 and done + branches > most)
+        if found.fault is not None or enough:
             break
         front = [
             (policy.after(step, y), exact_filter.after(step, exact, y))
@@ -247,7 +251,6 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
             if marginal
         ]
     sampled, sampled_drift = 0, Fraction(1)
-    length = min(_LONGEST, max(8, _SAMPLED_WORK // (_PATHS * cells)))
     generator = random.Random(_SEED)
     for path in range(_PATHS):
         step, exact = first, exact_filter.first()
@@ -262,6 +265,8 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
             found.see(step)
             sampled_drift = max(sampled_drift, exact_filter.drift(step, exact))
             sampled += 1
+            if progress is not None:
+                progress(most + sampled, total)
     assert found.rarest is not None
     return Walk(
         depth=len(drifts) - 1,
