@@ -7,10 +7,21 @@ from pathlib import Path
 import pytest
 
 from firmware_tests.microbit import program
-from tinyldp.lanes import Lane, Result
+from tinyldp.lanes import Lane, Result, open_lane
 from tinyldp.lanes.flatten import flatten
 from tinyldp.lanes.interpreter import Interpreter
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, STASWITCH
+from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
+    GRR,
+    JITTERSORT,
+    MIN_ERROR,
+    OLH,
+    OUE,
+    PRESERVE,
+    RANSWITCH,
+    STASWITCH,
+)
 
 HERE = Path(__file__).parent
 SAMPLES = 100_000
@@ -37,6 +48,9 @@ def run_locked(lane: Lane, *args: int | str, program: str = "locked.py") -> Resu
         (OUE, 7, 2_000, 0),
         (OLH, 1, 10_000, 0),
         (OLH, 16, 10_000, 0),
+        (CRR, 1, 1_000, 0),
+        (CRR, 16, 1_000, 0),
+        (CRR_BATCH, 1, 2_000, 1),
     ],
 )
 def test_the_sample_path_allocates_nothing(
@@ -96,6 +110,67 @@ def test_heavythresh_fits_in_a_small_heap(lane: Lane, items: int) -> None:
     assert len({(line[1], line[3]) for line in lines[1:]}) == 1, lines
     starved = lane.run("start.py", heap="48K", timeout=600)
     assert b"MemoryError" in starved.stdout + starved.stderr
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize("rule", [PRESERVE, MIN_ERROR])
+def test_crr_over_16_symbols_fits_in_a_small_heap(lane: Lane, rule: int) -> None:
+    assert isinstance(lane, Interpreter)
+    program = f"RULE = {rule}\nSTEPS = 400\n"
+    files = flatten(program + (HERE / "programs" / "crr_heap.py").read_text())
+    # Imported only where it is used, which a board without folders has no need of.
+    files["tinyldp_device/__init__.py"] = b""
+    files["tinyldp_device/minerror.py"] = b"from minerror import MinError\n"
+    lane.put(lane.compile(files))
+    by_hand = b"import gc\ngc.disable()\n" if lane.name == "wasm" else b""
+    lane.put({"start.py": by_hand + b"import main\n"})
+    result = lane.run("start.py", heap="32K", timeout=600)
+    assert result.exit_code == 0, (result.stdout + result.stderr).decode()
+    lines = [[int(n) for n in line.split()] for line in result.stdout.decode().splitlines()]
+    assert len({tuple(line[1:]) for line in lines}) == 1, lines
+    # Its chain is sticky, and so are what it is given and what it releases.
+    told = sum(line[0] for line in lines)
+    assert 100 < told < 400
+    starved = lane.run("start.py", heap="12K", timeout=600)
+    assert b"MemoryError" in starved.stdout + starved.stderr
+
+
+def crr_steps(lane: Lane, *args: int) -> bytes:
+    lane.install()
+    for path in (HERE / "programs" / "crr_steps.py", HERE / "portable" / "helpers.py"):
+        lane.put({path.name: path.read_bytes()})
+    result = lane.run("crr_steps.py", *map(str, args), timeout=3000)
+    assert result.exit_code == 0, result.stderr.decode()
+    return result.stdout
+
+
+CRR_STEPS = [
+    (CRR, PRESERVE, 1, 4),
+    (CRR, PRESERVE, 2, 6),
+    (CRR, MIN_ERROR, 1, 4),
+    (CRR, MIN_ERROR, 3, 5),
+    (CRR_BATCH, MIN_ERROR, 1, 3),
+]
+
+
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize("given", CRR_STEPS)
+def test_steps_of_crr_are_the_same_everywhere(lane: Lane, given: tuple[int, ...]) -> None:
+    """What is released and believed, to the bit."""
+    with open_lane("cpython") as own:
+        expected = crr_steps(own, *given, 1000)
+    assert crr_steps(lane, *given, 1000) == expected
+    assert len(set(expected.split())) == 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("lane", ["unix", "wasm"], indirect=True)
+@pytest.mark.parametrize("given", CRR_STEPS)
+def test_many_steps_of_crr_are_the_same_everywhere(lane: Lane, given: tuple[int, ...]) -> None:
+    with open_lane("cpython") as own:
+        expected = crr_steps(own, *given, 100_000)
+    assert crr_steps(lane, *given, 100_000) == expected
 
 
 def run_flat(lane: Lane, reports: int, plant: str = "") -> list[list[int]]:

@@ -33,8 +33,8 @@ def add_reports(store: FakeStore, task: Task, reports: np.ndarray, **more: Any) 
     n = len(reports)
     row = {
         "boot": boot,
-        "pseudonym": bytes([boot] * 8).hex(),
-        "nonce": bytes([100 + boot] * 8).hex(),
+        "pseudonym": bytes([boot % 256] * 8).hex(),
+        "nonce": bytes([(100 + boot) % 256] * 8).hex(),
         "task_id": task.id.hex(),
         "quality": OS,
         "software": "0.1.0",

@@ -105,7 +105,7 @@ def test_targets_are_exact_and_rounded_down(tmp_path, epsilon):
         ("delta = 1e-6", "delta = 1", "below 1,"),
         ("delta = 1e-6", "delta = -1e-9", "0 or more and below 1,"),
         ("delta = 1e-6", "delta = 1e-12", "delta must be 0, or 2.-30 or more"),
-        ("delta = 1e-6", "delta = 1e-6\nw = 4", "w is for GRR, OUE and OLH alone, not for RanSwi"),
+        ("delta = 1e-6", "delta = 1e-6\nw = 4", "w is for GRR, OUE, OLH and CRR alone, not"),
         ("delta = 1e-6", "delta = 1e-6\nepsilom = 1", "epsilom is unknown; the nearest .* epsilon"),
         ("k = 3", "k = 1", "k must be 2 or more, but is 1"),
         ("k = 3", "k = 3.0", "k must be an integer, not 3.0"),

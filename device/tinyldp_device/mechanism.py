@@ -6,7 +6,7 @@ after the last step.
 """
 
 from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
+from tinyldp_protocol.task import CRR, CRR_BATCH, GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
 
 
 def make_mechanism(task, entropy):
@@ -21,6 +21,14 @@ def make_mechanism(task, entropy):
         from tinyldp_device.jittersort import JitterSort
 
         return JitterSort(task, entropy)
+    if mechanism == CRR:
+        from tinyldp_device.crr import Crr
+
+        return Crr(task, entropy)
+    if mechanism == CRR_BATCH:
+        from tinyldp_device.crrblocks import CrrBlocks
+
+        return CrrBlocks(task, entropy)
     return make_oracle(task, entropy)
 
 
@@ -38,7 +46,7 @@ def make_oracle(task, entropy):
 
 def step_words(task):
     """Random words that a step takes, but for rare redraws."""
-    return (1, 1, 2, 1, task.symbols, 3, 3, 3)[task.mechanism - 1]
+    return (1, 1, 2, 1, task.symbols, 3, 3, 3, 2, 2)[task.mechanism - 1]
 
 
 def pool_words(task):

@@ -2,6 +2,8 @@
 
 from tinyldp_protocol.framing import Decoder, Encoder
 from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
     GRR,
     HEAVYTHRESH,
     JITTERSORT,
@@ -24,6 +26,14 @@ EACH = {
     GRR: dict(_ORACLE, mechanism=GRR),
     OUE: dict(_ORACLE, mechanism=OUE),
     OLH: dict(_ORACLE, mechanism=OLH, buckets=3),
+}
+# A chain of four symbols, the last one of them rare.
+_CHAIN = dict(_ORACLE, thresholds=[SCALE // 4], loss=1, prior=[16000, 9000, 7000, 768])
+_CHAIN["transitions"] = [10000, 6000, 384, 0, 3000, 9000, 4000, 384]
+_CHAIN["transitions"] += [384, 6000, 9800, 200, 0, 8000, 8000, 384]
+BY_BELIEF = {
+    CRR: dict(_CHAIN, mechanism=CRR, rule=1),
+    CRR_BATCH: dict(_CHAIN, mechanism=CRR_BATCH, rule=2, block=2),
 }
 
 
@@ -72,6 +82,11 @@ def make_task(**changed):
 def task_of(mechanism, **changed):
     """A checked Task of this mechanism with an id."""
     return make_task(**dict(EACH[mechanism], **changed))
+
+
+def crr_task(mechanism=CRR, **changed):
+    """A checked Task of conditional randomized response with an id."""
+    return make_task(**dict(BY_BELIEF[mechanism], **changed))
 
 
 def round_task(name=b"task-id!", **changed):

@@ -1,14 +1,26 @@
 """mechanism: the one that the Task names, with the words that it takes; whole devices of each."""
 
-from helpers import EACH, FakeLink, Mixed, Words, task_of
+from helpers import BY_BELIEF, EACH, FakeLink, Mixed, Words, crr_task, task_of
 
 from tinyldp_device.agent import Agent
+from tinyldp_device.crr import Crr
+from tinyldp_device.crrblocks import CrrBlocks
 from tinyldp_device.jittersort import JitterSort
 from tinyldp_device.mechanism import make_mechanism, pool_words, step_words
 from tinyldp_device.oracles import Grr, Olh, Oue
 from tinyldp_device.switch import RanSwitch, StaSwitch
 from tinyldp_protocol import messages as m
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, RANSWITCH, SCALE, STASWITCH
+from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
+    GRR,
+    JITTERSORT,
+    OLH,
+    OUE,
+    RANSWITCH,
+    SCALE,
+    STASWITCH,
+)
 
 CLASSES = {
     RANSWITCH: RanSwitch,
@@ -17,13 +29,20 @@ CLASSES = {
     GRR: Grr,
     OUE: Oue,
     OLH: Olh,
+    CRR: Crr,
+    CRR_BATCH: CrrBlocks,
 }
 
 
+def any_task(number, **changed):
+    """A small Task of any of them."""
+    return (crr_task if number in BY_BELIEF else task_of)(number, **changed)
+
+
 def test_the_one_that_the_task_names():
-    assert sorted(CLASSES) == sorted(EACH)
+    assert sorted(CLASSES) == sorted(EACH) + sorted(BY_BELIEF)
     for number in CLASSES:
-        assert type(make_mechanism(task_of(number), Mixed(1))) is CLASSES[number]
+        assert type(make_mechanism(any_task(number), Mixed(1))) is CLASSES[number]
 
 
 class Counted(Mixed):
@@ -51,6 +70,15 @@ def test_words_of_a_step():
             # Mixed(1) has no word that is drawn again.
             assert entropy.used == 20 * step_words(task)
             assert pool_words(task) == max(64, step_words(task))
+    # A block takes those of a step, once.
+    for number, steps in ((CRR, 20), (CRR_BATCH, 40)):
+        task = crr_task(number)
+        # Nor does Mixed(2) have one that is drawn again.
+        entropy = Counted(2)
+        mechanism = make_mechanism(task, entropy)
+        for _ in range(steps):
+            mechanism.step(3)
+        assert entropy.used == 20 * step_words(task) == 40
 
 
 class Flow(Mixed):
@@ -65,8 +93,8 @@ class Flow(Mixed):
 
 
 def test_the_agent_asks_for_the_words_of_a_step():
-    for number in EACH:
-        task = task_of(number)
+    for number in CLASSES:
+        task = any_task(number)
         entropy = Flow(1)
         agent = Agent(task, entropy, FakeLink(), b"somebody")
         agent.tick(1)
@@ -114,9 +142,13 @@ def test_frames_hold_the_reports():
         (OUE, {"symbols": 300}),
         (OLH, {}),
         (OLH, {"buckets": 300, "thresholds": [SCALE // 400]}),
+        (CRR, {}),
+        (CRR, {"rule": 2, "loss": 2}),
+        (CRR_BATCH, {}),
+        (CRR_BATCH, {"block": 3}),
     ):
         for batch in (1, 3):
-            task = task_of(number, batch=batch, outbox=30, **changes)
+            task = any_task(number, batch=batch, outbox=30, **changes)
             readings = [i * 7 % task.symbols for i in range(20)]
             mechanism = make_mechanism(task, Mixed(7))
             expected = []
@@ -137,9 +169,9 @@ def test_frames_hold_the_reports():
 
 
 def test_what_is_no_reading_is_missing():
-    for number in EACH:
+    for number in CLASSES:
         for missing in (None, 0, 3):
-            task = task_of(number, symbols=4, missing=missing, outbox=30)
+            task = any_task(number, symbols=4, missing=missing, outbox=30)
             nothing = [None, 1.5, "x", b"", ValueError("x")] * 4
             assert released(task, nothing)[0] == released(task, [missing or 0] * 20)[0]
             # And clamped.
@@ -149,11 +181,11 @@ def test_what_is_no_reading_is_missing():
 
 def test_readings_change_nothing_but_the_values():
     """Frames, their lengths and their moments are the same whatever the readings are."""
-    for number in EACH:
+    for number in CLASSES:
         shapes = []
         for reading in (0, 1, 3, 255, -1, 1 << 40, None, 1.5, "x"):
             link = FakeLink()
-            task = task_of(number, batch=2, outbox=30, resend=7, beacon=5)
+            task = any_task(number, batch=2, outbox=30, resend=7, beacon=5)
             agent = Agent(task, Mixed(7), link, b"somebody")
             shape = []
             for i in range(40):
@@ -177,8 +209,8 @@ def test_words_that_end_end_the_device_by_name():
                 raise EntropyError("missing")
             return Words.word(self)
 
-    for number in EACH:
-        task = task_of(number, batch=4)
+    for number in CLASSES:
+        task = any_task(number, batch=4)
         link = FakeLink()
         agent = Agent(task, Ending([5] * 33), link, b"somebody")
         for i in range(50):
@@ -186,5 +218,5 @@ def test_words_that_end_end_the_device_by_name():
             agent.service()
         assert agent.health == m.ENTROPY_FAILED
         # Nothing of an unfinished report is counted.
-        expected = {1: 33, 2: 33, 3: 15, 4: 33, 5: 8, 6: 11}[number]
+        expected = {1: 33, 2: 33, 3: 15, 4: 33, 5: 8, 6: 11, 9: 16, 10: 32}[number]
         assert agent.count == expected, (number, agent.count)

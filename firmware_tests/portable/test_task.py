@@ -1,17 +1,22 @@
 """task: encoding there and back, every bound, every damaged byte."""
 
-from helpers import EACH, make_task, numbers, raised, unhex
+from helpers import BY_BELIEF, EACH, make_task, numbers, raised, unhex
 
 import tinyldp_protocol.task
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
     FIELDS,
     GRR,
     HEAVYTHRESH,
     JITTERSORT,
     LBA,
     LBU,
+    LISTS,
     LPA,
+    OF_CRR,
+    OF_EPOCHS,
     OLH,
     OPTIONAL,
     OUE,
@@ -145,6 +150,31 @@ def test_fields_of_other_mechanisms():
                 assert message == "Mechanism %d has no %s." % (mechanism, name)
 
 
+# Every field: memory 2, as far as a block goes; a table of costs.
+BLOCKS = {
+    "mechanism": CRR_BATCH,
+    "w": 20,
+    "epsilon": 65536,
+    "delta": 1000,
+    "symbols": 3,
+    "bins": [5, 6],
+    "missing": 1,
+    "thresholds": [SCALE // 2],
+    "tick": 60000,
+    "batch": 2,
+    "resend": 30,
+    "beacon": 60,
+    "outbox": 4,
+    "rule": 2,
+    "loss": 4,
+    "prior": [32760, 1, 1, 1, 1, 1, 1, 1, 1],
+    "transitions": [16383, 1, 0, 0, 1, 16383, 16382, 1, 1] * 3,
+    "costs": [0, 1, 1023, 1, 0, 7, 1023, 7, 0],
+    "block": 2,
+    "memory": 2,
+}
+
+
 def rounds(**changed):
     """ROUNDS' numbers with changes; None leaves one out."""
     given = dict(ROUNDS, **changed)
@@ -273,7 +303,7 @@ def test_fields_of_epochs():
     assert "bins" in raised(TaskError, Task, epochs(HEAVY, symbols=2, missing=0, bins=[5]))
     Task(epochs(bins=[5, 6]))
     for changes in EACH.values():
-        for name in FIELDS[18:]:
+        for name in OF_EPOCHS:
             value = [3] if name == "levels" else 3
             assert name in raised(TaskError, Task, dict(numbers(**changes), **{name: value}))
 
@@ -399,7 +429,7 @@ def test_each_bound():
         check_bound(name, others, least, least - 1)
         if most is not None:
             check_bound(name, others, most, most + 1)
-    for bad in (0, HEAVYTHRESH + 1, -1):
+    for bad in (0, CRR_BATCH + 1, -1):
         assert "mechanism" in raised(TaskError, Task, numbers(mechanism=bad))
 
 
@@ -486,7 +516,7 @@ def test_wrong_encodings():
         (b"\xac" + good[1:], Malformed),
         (b"\xaa" + good[1:], Malformed),
         (good[:2] + b"\x02" + good[3:], TaskError),
-        (b"\xac" + good[1:] + b"\x18\x1e\x00", TaskError),
+        (b"\xac" + good[1:] + b"\x18\x23\x00", TaskError),
         (b"\xac" + good[1:] + b"\x11\x02", TaskError),
         (b"\xac" + good[1:] + b"\x10\x04", Malformed),
         (b"\xac" + good[1:] + b"\x0f\x04", Malformed),
@@ -549,3 +579,146 @@ def test_a_board_without_sha256_trusts_the_crc():
             raised((TaskError, Malformed), read_file, bytes(damaged))
     finally:
         tinyldp_protocol.task.sha256 = sha256
+
+
+def by_belief(mechanism, **changed):
+    """Numbers of a small Task of CRR or CRR_BATCH."""
+    return numbers(**dict(BY_BELIEF[mechanism], **changed))
+
+
+def test_literal_bytes_of_crr():
+    given = {"symbols": 2, "prior": [32767, 1], "transitions": [16383, 1, 8192, 8192]}
+    task = Task(by_belief(CRR, loss=2, **given))
+    assert encoded(task) == unhex("ad" "0001" "0109" "0702" "0a811a00400000" "0c1903e8" "0d01"
+                                  "0e05" "0f1864" "1004" "181c01" "181d02" "181e82197fff01"
+                                  "181f84193fff01192000192000")  # fmt: skip
+    assert (task.width, task.payload, task.memory) == (1, 1, None)
+    task = Task(by_belief(CRR_BATCH, batch=7, memory=1, **given))
+    assert encoded(task)[-6:] == unhex("182102182201")
+    assert (task.width, task.payload) == (1, 7)
+
+
+def test_crr_there_and_back():
+    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS):
+        buf = encoded(Task(full))
+        same(Task(full), get_task(buf, len(buf)))
+
+
+def test_fields_of_crr():
+    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS):
+        for name in full:
+            if name not in OPTIONAL:
+                without = dict(full)
+                del without[name]
+                assert name in raised(TaskError, Task, without), name
+        others = ["window", "k", "spends", "buckets", "method"]
+        others += ["block", "memory"] if full["mechanism"] == CRR else []
+        for name in others + list(OF_EPOCHS):
+            value = [3] if name in LISTS else 3
+            message = raised(TaskError, Task, dict(full, **{name: value}))
+            assert message == "Mechanism %d has no %s." % (full["mechanism"], name)
+    for given in [numbers(**changes) for changes in EACH.values()] + [ROUNDS, EPOCHS, HEAVY]:
+        for name in OF_CRR:
+            value = [3] if name in LISTS else 3
+            assert "has no %s." % name in raised(TaskError, Task, dict(given, **{name: value}))
+
+
+def uniform(n, whole):
+    return [whole // n] * (n - 1) + [whole - whole // n * (n - 1)]
+
+
+def chain(mechanism, symbols, memory=1, **changed):
+    """Numbers of a Task with a uniform model."""
+    first = symbols**memory
+    given = {"symbols": symbols, "prior": uniform(first, 1 << 15)}
+    given["transitions"] = uniform(symbols, 1 << 14) * first
+    if mechanism == CRR_BATCH:
+        given["memory"] = memory
+    given.update(changed)
+    return by_belief(mechanism, **given)
+
+
+def test_bounds_of_crr():
+    for symbols in (2, 32):
+        assert Task(chain(CRR, symbols)).symbols == symbols
+    for symbols in (1, 33):
+        assert "symbols" in raised(TaskError, Task, chain(CRR, symbols))
+    for threshold in (1024, 4096, SCALE - 1024):
+        assert Task(by_belief(CRR, thresholds=[threshold])).thresholds == [threshold]
+    for bad in ([], [0], [1023], [1025], [SCALE - 1], [SCALE], [1024, 1024]):
+        assert "threshold" in raised(TaskError, Task, by_belief(CRR, thresholds=bad))
+    for name, good, bad in (
+        ("rule", (1, 2), (0, 3)),
+        ("loss", (1, 2, 3), (0, 4, 5)),
+        ("w", (1, 1024), (0, 1025)),
+        ("epsilon", (1, 0x3FFFFFFF), (0, 0x40000000)),
+        ("delta", (0, 0x3FFFFFFF), (-1, 0x40000000)),
+        ("batch", (1, 235), (0, 236)),
+    ):
+        for n in good:
+            assert getattr(Task(by_belief(CRR, **{name: n})), name) == n
+        for n in bad:
+            assert name in raised(TaskError, Task, by_belief(CRR, **{name: n})), (name, n)
+    assert "rule" in raised(TaskError, Task, by_belief(CRR_BATCH, rule=1))
+    Task(by_belief(CRR, missing=3, bins=[4, 5]))
+    assert "bin" in raised(TaskError, Task, by_belief(CRR, bins=[4, 5]))
+
+
+def test_bounds_of_blocks():
+    for symbols, block, memory in (
+        (2, 2, 1),
+        (2, 10, 1),
+        (2, 10, 9),
+        (4, 5, 1),
+        (10, 3, 2),
+        (32, 2, 1),
+    ):
+        task = Task(chain(CRR_BATCH, symbols, memory, block=block))
+        assert (task.block, task.memory) == (block, memory)
+    for symbols, block in ((2, 1), (2, 11), (3, 7), (5, 5), (11, 3), (32, 3), (32, 10)):
+        assert "block" in raised(TaskError, Task, chain(CRR_BATCH, symbols, block=block))
+    for memory in (0, 3):
+        found = raised(TaskError, Task, dict(chain(CRR_BATCH, 2, block=2), memory=memory))
+        assert "memory" in found
+    # What the prior holds is about `memory` symbols.
+    found = raised(TaskError, Task, dict(chain(CRR_BATCH, 2, block=2), memory=2))
+    assert found == "the size of the prior must lie in 4..4, but is 2."
+
+
+def test_shares_of_crr():
+    for bad, why in (
+        ([16000, 9000, 7000, 767], "prior must make up exactly 32768."),
+        ([16000, 9000, 7000, 769], "prior must make up exactly 32768."),
+        ([16000, 9000, 7768, 0], "a number of prior must lie in 1..32767, but is 0."),
+        ([-1, 9000, 16000, 7769], "a number of prior must lie in 1..32767, but is -1."),
+        ([16000, 9000, 7768], "the size of the prior must lie in 4..4, but is 3."),
+        ([16000, 9000, 7000, 767, 1], "the size of the prior must lie in 4..4, but is 5."),
+        (4, "prior must be a list of integers."),
+        ([16000.0, 9000, 7000, 768], "a number of prior must be an integer."),
+    ):
+        assert raised(TaskError, Task, by_belief(CRR, prior=bad)) == why
+    good = by_belief(CRR)["transitions"]
+    for at in range(16):
+        for less in (-1, 1):
+            bad = list(good)
+            bad[at] += less
+            assert "transitions" in raised(TaskError, Task, by_belief(CRR, transitions=bad))
+    for bad in (good[:-1], good[:-4], good + [0], good[:12] + [16384, 0, 0, 0], []):
+        assert "transitions" in raised(TaskError, Task, by_belief(CRR, transitions=bad))
+    # What makes up a row does so nowhere else.
+    bad = good[:3] + [384] + good[4:12] + [0, 8000, 8000, 0]
+    assert "transitions" in raised(TaskError, Task, by_belief(CRR, transitions=bad))
+
+
+def test_costs_of_crr():
+    good = [0, 1, 2, 3, 1, 0, 4, 5, 2, 4, 0, 1023, 3, 5, 1023, 0]
+    assert Task(by_belief(CRR, loss=4, costs=good)).costs == good
+    for loss in (1, 2, 3):
+        assert "costs" in raised(TaskError, Task, by_belief(CRR, loss=loss, costs=good))
+    for bad in (good[:-1], good + [0], [], 3):
+        assert "costs" in raised(TaskError, Task, by_belief(CRR, loss=4, costs=bad))
+    for at in range(16):
+        bad = list(good)
+        bad[at] = 1024 if good[at] == 1023 else good[at] + 1
+        assert "cost" in raised(TaskError, Task, by_belief(CRR, loss=4, costs=bad))
+    assert "cost" in raised(TaskError, Task, by_belief(CRR, loss=4, costs=[0, -1] + good[2:]))

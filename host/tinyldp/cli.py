@@ -296,7 +296,7 @@ def _certify(options: argparse.Namespace) -> int:
     from tinyldp.study import load_task
 
     task = load_task(options.task)
-    with WorkProgress("points of the privacy curve") as progress:
+    with WorkProgress("steps of certifying") as progress:
         certificate = certify(task, progress=progress.update)
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)

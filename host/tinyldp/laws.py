@@ -67,7 +67,7 @@ def displacement_law(task: Task) -> Law | None:
 def why_no_law(task: Task) -> str:
     """One sentence for the reader when displacement_law gives None."""
     if task.mechanism != STASWITCH:
-        return "An oracle answers each step at once: nothing is moved."
+        return "Each step is answered at once: nothing is moved."
     return (
         f"No exact displacement law: StaSwitch's chain is solved for k up to {STASWITCH_MAX_K},"
         f" and here k is {task.k}."

@@ -97,6 +97,16 @@ class Sections:
             raise UserError(f"[{section}] {key} must be a list of numbers.")
         return tuple(_exact(item, f"[{section}] {key}") for item in value)
 
+    def rows(self, section: str, key: str) -> tuple[tuple[Fraction, ...], ...] | None:
+        """The exact values of a list of lists of numbers."""
+        value = self.given(section, key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
+            raise UserError(f"[{section}] {key} must be a list of rows, lists of numbers.")
+        what = f"[{section}] {key}"
+        return tuple(tuple(_exact(item, what) for item in row) for row in value)
+
     def shown(self, section: str, key: str) -> str:
         """The value as a sentence may show it: short."""
         return short(self.given(section, key))

@@ -29,8 +29,9 @@
                  makes a symbol for missing readings alone)
     [timing]     tick (ms), batch, resend, beacon (ticks), outbox (frames);
                  rounds: tick and beacon alone
-    [stream]     rounds: source  "lns", "sin", "log", "recordings" or a CSV
-                                 file: what a simulation plays
+    [stream]     rounds and CRR: source  "lns", "sin", "log", "recordings" or a
+                                 CSV file: what a simulation plays (CRR: if
+                                 absent, its own chain)
                          seed
     [fleet]      devices
     [links]      serial (list of ports), mqtt ("host:port")
@@ -50,6 +51,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tinyldp.crr_study import MOST_SYMBOLS, OF_CRR, CrrSettings, crr_settings
 from tinyldp.epoch_study import (
     OF_EPOCHS,
     OF_THEIR_STREAM,
@@ -65,6 +67,8 @@ from tinyldp.spends import method_spends
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.hashing import PRIME
 from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
     FIELDS,
     GRR,
     HEAVYTHRESH,
@@ -99,6 +103,8 @@ MECHANISMS = {
     "olh": OLH,
     "thresh": THRESH,
     "heavythresh": HEAVYTHRESH,
+    "crr": CRR,
+    "crr-batch": CRR_BATCH,
 }
 METHODS = {"lbu": LBU, "lsp": LSP, "lbd": LBD, "lba": LBA, "lpu": LPU, "lpd": LPD, "lpa": LPA}
 METHOD_TITLES = {number: name.upper() for name, number in METHODS.items()}
@@ -114,10 +120,14 @@ TITLES = {
     OLH: "OLH",
     THRESH: "Thresh",
     HEAVYTHRESH: "HeavyThresh",
+    CRR: "CRR",
+    CRR_BATCH: "CRR in blocks",
 }
 STREAMS = (RANSWITCH, STASWITCH, JITTERSORT)
 ORACLES = (GRR, OUE, OLH)
 EPOCHS = (THRESH, HEAVYTHRESH)
+# Conditional randomized response.
+CRRS = (CRR, CRR_BATCH)
 KEYS = {
     "study": ("name",),
     "mechanism": (
@@ -129,12 +139,13 @@ KEYS = {
         "oracle",
         "grid",
         *OF_EPOCHS,
+        *OF_CRR,
     ),
     "privacy": ("epsilon", "delta", "k", "w"),
     "values": ("domain", "bins", "missing"),
     "timing": ("tick", "batch", "resend", "beacon", "outbox"),
     "stream": ("source", "seed", *OF_THEIR_STREAM),
-    "fleet": ("devices",),
+    "fleet": ("devices", "board_memory"),
     "links": ("serial", "mqtt"),
 }
 # Read exactly and rounded down, in units of one over this.
@@ -144,12 +155,14 @@ DELTA_UNIT = 1 << 30
 # Keys that not every mechanism has.
 _OPTIONS = {
     ("mechanism", "window"): (RANSWITCH, JITTERSORT),
-    ("mechanism", "threshold"): (RANSWITCH, STASWITCH, GRR, OUE, OLH),
+    ("mechanism", "threshold"): (RANSWITCH, STASWITCH, GRR, OUE, OLH, *CRRS),
     ("mechanism", "weights"): (JITTERSORT,),
     ("mechanism", "buckets"): (OLH,),
-    ("privacy", "delta"): STREAMS,
+    ("mechanism", "block"): (CRR_BATCH,),
+    ("mechanism", "memory"): (CRR_BATCH,),
+    ("privacy", "delta"): (*STREAMS, *CRRS),
     ("privacy", "k"): STREAMS,
-    ("privacy", "w"): (GRR, OUE, OLH),
+    ("privacy", "w"): (GRR, OUE, OLH, *CRRS),
 }
 # What only rounds have, and what they can't have, with the reason.
 _OF_ROUNDS = (
@@ -174,6 +187,7 @@ _ONLY_OF_EPOCHS = (
     *(("mechanism", key) for key in OF_EPOCHS),
     *(("stream", key) for key in OF_THEIR_STREAM),
 )
+_ONLY_OF_CRR = (*(("mechanism", key) for key in OF_CRR), ("fleet", "board_memory"))
 _CHOSEN = "it follows from epsilon, votes and estimates"
 _NOT_OF_EPOCHS = {
     ("mechanism", "window"): "it has epochs",
@@ -201,8 +215,9 @@ class Study:
     """A study as its file states it, defaults filled in; what is absent is None.
 
     mechanism: of rounds the oracle, None where the planner chooses it; method: that of
-    rounds, which are the only ones with grid and source. Rounds and epochs may have a seed, and
-    have no batch, resend and outbox. settings, stream: of epochs.
+    rounds, which are the only ones with a grid. Rounds and CRR may have a source, and they and
+    epochs a seed; rounds and epochs have no batch, resend and outbox. settings, stream: of
+    epochs. crr: of CRR.
     epsilon in 2^-16 and delta over 2^30, both rounded down. thresholds: the
     integers over 2^24 that the study states, or None where it states a target;
     with it, JitterSort's window and OLH's buckets may be None, too. serial:
@@ -235,6 +250,7 @@ class Study:
     seed: int | None = None
     settings: EpochSettings | None = None
     stream: EpochStream | None = None
+    crr: CrrSettings | None = None
 
     @property
     def title(self) -> str:
@@ -302,6 +318,8 @@ class Study:
                 continue
             if mine is None and planned and name in _PLANNED:
                 continue
+            if self.crr is not None and self.crr.train and name in ("prior", "transitions"):
+                continue
             if isinstance(its, list | tuple):
                 its = list(its)
             if mine != its:
@@ -340,6 +358,7 @@ class Study:
             "spends": None if self.spends is None else list(self.spends),
             "method": self.method,
             **self._of_epochs(),
+            **({} if self.crr is None else self.crr.numbers(self.domain)),
         }
 
     def _of_epochs(self) -> dict[str, Any]:
@@ -362,7 +381,7 @@ def load_study(path: str | Path) -> Study:
     """Read and check a study file; UserError says in one sentence what is wrong."""
     data = read_bytes(path)
     try:
-        study = _study(Sections(data, KEYS))
+        study = _study(Sections(data, KEYS), Path(path).parent)
         if study.thresholds is not None:
             study.task()
         elif study.method is not None:
@@ -374,7 +393,7 @@ def load_study(path: str | Path) -> Study:
             window = study.window or 3
             rest = [SCALE - (window - 1)] + [1] * (window // 2)
             study.task(
-                rest if study.mechanism == JITTERSORT else [1],
+                rest if study.mechanism == JITTERSORT else [1 << 10 if study.crr else 1],
                 window if study.mechanism in STREAMS else None,
                 (study.buckets or 2) if study.mechanism == OLH else None,
             )
@@ -413,13 +432,15 @@ def broker_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _study(sections: Sections) -> Study:
+def _study(sections: Sections, folder: Path) -> Study:
     mechanism, method = _mechanism(sections)
     if method is not None:
         return _rounds(sections, mechanism, method)
     assert mechanism is not None
     if mechanism in EPOCHS:
         return _epochs(sections, mechanism)
+    if mechanism in CRRS:
+        return _crr(sections, mechanism, folder)
     k = sections.integer("privacy", "k")
     if mechanism in STREAMS:
         k = _present(k, "[privacy] k")
@@ -450,6 +471,40 @@ def _study(sections: Sections) -> Study:
         batch=_default(sections, "timing", "batch", 1),
         resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
         outbox=_default(sections, "timing", "outbox", 16),
+    )
+
+
+def _crr(sections: Sections, mechanism: int, folder: Path) -> Study:
+    threshold = _thresholds(sections, mechanism)
+    if threshold is not None and (threshold[0] & 1023 or threshold[0] < 1024):
+        raise UserError(
+            f"[mechanism] threshold must be a multiple of 1024 for CRR, but is {threshold[0]}."
+        )
+    epsilon, delta = _target(sections, mechanism, threshold)
+    w = sections.integer("privacy", "w")
+    if delta is not None and (w is None or not delta):
+        raise UserError(
+            "[privacy] delta is for w steps together, of which it is the probability that they "
+            f"tell more: {'w is missing' if w is None else 'it must be above 0'}."
+        )
+    shared = _shared(sections, mechanism, MOST_SYMBOLS, TITLES[mechanism])
+    tick = shared["tick"]
+    return Study(
+        **shared,
+        mechanism=mechanism,
+        window=None,
+        thresholds=threshold,
+        buckets=None,
+        k=None,
+        w=w,
+        epsilon=epsilon,
+        delta=delta,
+        batch=_default(sections, "timing", "batch", 1),
+        resend=_default(sections, "timing", "resend", max(2, -(-_RESEND // tick))),
+        outbox=_default(sections, "timing", "outbox", 16),
+        source=_source(sections),
+        seed=_seed(sections),
+        crr=crr_settings(sections, mechanism == CRR_BATCH, shared["domain"], folder),
     )
 
 
@@ -626,6 +681,10 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
     The method is None for all but rounds, whose mechanism may be left to the planner.
     """
     name = _present(sections.text("mechanism", "name"), "[mechanism] name")
+    if MECHANISMS.get(name) not in CRRS:
+        for section, key in _ONLY_OF_CRR:
+            if sections.given(section, key) is not None:
+                raise UserError(f"[{section}] {key} is for CRR alone, not for {short(name)}.")
     if MECHANISMS.get(name) in EPOCHS:
         return MECHANISMS[name], None
     for section, key in _ONLY_OF_EPOCHS:
@@ -643,6 +702,8 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
         )
     mechanism = MECHANISMS[name]
     for section, key in _OF_ROUNDS:
+        if mechanism in CRRS and section == "stream":
+            continue
         if sections.given(section, key) is not None:
             raise UserError(
                 f"[{section}] {key} is for rounds alone (LBU, LSP, LBD, LBA, LPU, LPD and LPA), "
@@ -674,7 +735,8 @@ def _foreign(key: str, owners: Sequence[int], mechanism: int) -> str:
         return f"is not for {title}, whose guarantee holds without exception: state epsilon alone"
     if key == "threshold":
         return f"is not for {title}, which has a list of weights"
-    names = [TITLES[owner] for owner in owners]
+    # With and without blocks is one where both have it.
+    names = [TITLES[owner] for owner in owners if owner != CRR_BATCH or CRR not in owners]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"is for {listed} alone, not for {title}"
 

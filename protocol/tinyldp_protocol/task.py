@@ -5,7 +5,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
      0  version     1
      1  mechanism   streams: 1 RanSwitch, 2 StaSwitch, 3 JitterSort;
                     oracles: 4 GRR, 5 OUE, 6 OLH;
-                    epochs: 7 Thresh, 8 HeavyThresh
+                    epochs: 7 Thresh, 8 HeavyThresh; 9, 10: see OF_CRR
      2  window      slots of the buffer: RanSwitch k..1024, StaSwitch k,
                     JitterSort 2L+1, odd, 3..1023             (streams only)
      3  k           neighbours exchange two values less than k apart: 2..1024
@@ -55,7 +55,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
     18  method      the device reports when it is asked, and the host asks by
                     1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
                                                  (oracles only, may be absent)
-    19  to 27: of epochs, see OF_EPOCHS
+    19  to 27: of epochs, see OF_EPOCHS; 28 to 34, see OF_CRR
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -78,6 +78,8 @@ OUE = 5
 OLH = 6
 THRESH = 7
 HEAVYTHRESH = 8
+CRR = 9
+CRR_BATCH = 10
 # Methods of rounds (LDP-IDS): of budgets, then of populations.
 LBU = 1
 LSP = 2
@@ -86,6 +88,9 @@ LBA = 4
 LPU = 5
 LPD = 6
 LPA = 7
+# Rules of conditional randomized response.
+PRESERVE = 1
+MIN_ERROR = 2
 MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231
@@ -121,6 +126,38 @@ OF_EPOCHS = (
     "coordinates",
     "items",
 )
+# Of conditional randomized response (mechanisms 9 CRR, 10 CRR_BATCH), alike. Probabilities of
+# beliefs are over 2^15, those of the model over 2^14:
+#
+#   28  rule        1 preserve: the output's marginal is the belief, 2 min_error:
+#                   the loss is least                    (CRR_BATCH: 2 alone)
+#   29  loss        1 Hamming, 2 absolute, 3 squared difference, 4 costs
+#   30  prior       belief about the first symbol, of memory > 1 about the first
+#                   ones together (the first is the most significant): each
+#                   1 or more, in sum 2^15
+#   31  transitions a row of symbols numbers for each symbol, of memory > 1 for
+#                   each memory symbols in a row (the oldest is the most
+#                   significant), one row after the other: each number below
+#                   2^14, in sum 2^14 a row
+#   32  costs       symbols x symbols numbers in 0..1023, row by row: symmetric,
+#                   0 on the diagonal                            (loss 4 only)
+#   33  block       symbols that are released together: 2..10, symbols^block
+#                   at most 1024                              (CRR_BATCH only)
+#   34  memory      symbols that the next one depends on: 1..block
+#                                          (CRR_BATCH only; absent: 1)
+#
+# They have symbols 2..32, the fields of streams but window and k, and w as oracles have. Their
+# thresholds are [T], a multiple of 2^10 in 2^10..2^24 - 2^10: with probability T / 2^24 a step
+# depends on no reading, and T / 2^24 is e^-epsilon.
+OF_CRR = (
+    "rule",
+    "loss",
+    "prior",
+    "transitions",
+    "costs",
+    "block",
+    "memory",
+)
 # In the order of their keys, from 1 on.
 FIELDS = (
     "mechanism",
@@ -142,8 +179,9 @@ FIELDS = (
     "buckets",
     "method",
 ) + OF_EPOCHS
-LISTS = ("bins", "thresholds", "spends", "levels")
-OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method", "polls")
+FIELDS += OF_CRR
+LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs")
+OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method", "polls", "costs", "memory")
 
 
 class TaskError(ValueError):
@@ -163,12 +201,16 @@ class Task:
         mechanism = numbers.get("mechanism")
         if mechanism is None:
             raise TaskError("The Task lacks its mechanism.")
-        _between("mechanism", mechanism, RANSWITCH, HEAVYTHRESH)
+        _between("mechanism", mechanism, RANSWITCH, CRR_BATCH)
         owner = "Mechanism %d" % mechanism
         absent = ("window", "k", "delta") + OF_EPOCHS
         optional = OPTIONAL
         if mechanism <= JITTERSORT:
             absent = ("w", "spends", "method") + OF_EPOCHS
+        elif mechanism > HEAVYTHRESH:
+            absent = ("window", "k", "spends", "method") + OF_EPOCHS
+            if mechanism == CRR:
+                absent += ("block", "memory")
         elif mechanism > OLH:
             absent = ("window", "k", "w", "delta", "spends", "method", "batch", "resend", "outbox")
             absent += ("coordinates", "items") if mechanism == THRESH else ("bins",)
@@ -179,6 +221,8 @@ class Task:
             owner = "A Task with a method"
             absent += ("batch", "resend", "outbox")
             optional = ("bins", "missing")
+        if mechanism <= HEAVYTHRESH:
+            absent += OF_CRR
         for name in FIELDS:
             value = numbers.get(name)
             if name in absent or (name == "buckets" and mechanism != OLH):
@@ -232,6 +276,10 @@ def _check(task, numbers):
         ("polls", 1, task.epochs),
         ("coordinates", 2, 1 << 15),
         ("items", 1, 1024),
+        ("rule", 2 if mechanism == CRR_BATCH else 1, 2),
+        ("loss", 1, 4),
+        ("block", 2, 10),
+        ("memory", 1, task.block),
     ):
         n = numbers.get(name)
         if n is not None:
@@ -253,13 +301,15 @@ def _check(task, numbers):
         _between("symbols", symbols, 2, 32749)
         task.width = 5 if task.buckets <= 256 else 6
         highest //= task.buckets
+    elif mechanism > HEAVYTHRESH:
+        _between("symbols", symbols, 2, 32)
     elif mechanism > OLH:
         highest //= 2
         task.width = 1 if mechanism == THRESH else 3
     elif not jittersort:
         highest = SCALE // task.window
     count = task.window // 2 + 1 if jittersort else 1
-    if mechanism > OLH:
+    if task.epochs is not None:
         count = 2 if task.polls is None else 3
     elif rounds:
         count = len(task.spends)
@@ -279,9 +329,11 @@ def _check(task, numbers):
             if spend <= last:
                 raise TaskError("The spends must ascend, but %d follows %d." % (spend, last))
             last = spend
-    elif mechanism > OLH:
+    elif task.epochs is not None:
         _check_epochs(task)
     else:
+        if mechanism > OLH:
+            _check_crr(task)
         _between("batch", task.batch, 1, MAX_VALUES // task.width)
         task.payload *= task.batch
     if task.missing is not None:
@@ -317,6 +369,52 @@ def _check_epochs(task):
     for level in task.levels:
         _between("level", level, last, most)
         last = level
+
+
+def _check_crr(task):
+    symbols = task.symbols
+    threshold = task.thresholds[0]
+    if threshold & 1023:
+        raise TaskError("The threshold must be a multiple of 1024, but is %d." % threshold)
+    if task.block is not None:
+        _between("symbols ^ block", _power(symbols, task.block), 1, 1024)
+    first = _power(symbols, task.memory or 1)
+    _between("the size of the prior", len(task.prior), first, first)
+    _between("the size of transitions", len(task.transitions), first * symbols, first * symbols)
+    _check_shares("prior", task.prior, 0, first, 1, 1 << 15)
+    for at in range(0, first * symbols, symbols):
+        _check_shares("each row of transitions", task.transitions, at, symbols, 0, 1 << 14)
+    if (task.costs is None) == (task.loss == 4):
+        raise TaskError("A Task has costs if, and only if, its loss is 4.")
+    if task.costs is not None:
+        _between("the number of costs", len(task.costs), symbols * symbols, symbols * symbols)
+        for at in range(symbols * symbols):
+            x = at // symbols
+            y = at % symbols
+            cost = task.costs[at]
+            _between("a cost", cost, 0, 0 if x == y else 1023)
+            if cost != task.costs[y * symbols + x]:
+                raise TaskError("The costs must be symmetric, but those of %d, %d aren't." % (x, y))
+
+
+def _power(symbols, exponent):
+    """symbols to this exponent; where that is above 1024, a lower one that is, too."""
+    power = 1
+    while exponent > 0 and power <= 1024:
+        power *= symbols
+        exponent -= 1
+    return power
+
+
+def _check_shares(name, shares, at, count, least, whole):
+    left = whole
+    for i in range(at, at + count):
+        _between("a number of " + name, shares[i], least, whole - 1)
+        left -= shares[i]
+        if left < 0:
+            break
+    if left:
+        raise TaskError("%s must make up exactly %d." % (name, whole))
 
 
 def _check_bins(task):

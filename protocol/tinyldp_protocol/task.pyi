@@ -9,6 +9,8 @@ OUE: int
 OLH: int
 THRESH: int
 HEAVYTHRESH: int
+CRR: int
+CRR_BATCH: int
 LBU: int
 LSP: int
 LBD: int
@@ -16,9 +18,12 @@ LBA: int
 LPU: int
 LPD: int
 LPA: int
+PRESERVE: int
+MIN_ERROR: int
 MAX_VALUES: int
 MAX_REPORT: int
 OF_EPOCHS: tuple[str, ...]
+OF_CRR: tuple[str, ...]
 FIELDS: tuple[str, ...]
 LISTS: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
@@ -53,6 +58,13 @@ class Task:
     polls: int | None
     coordinates: int
     items: int
+    rule: int
+    loss: int
+    prior: Sequence[int]
+    transitions: Sequence[int]
+    costs: Sequence[int] | None
+    block: int
+    memory: int | None
     width: int
     payload: int
     id: bytes

@@ -12,7 +12,15 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import certify_time, epochs_path, fleet_path, host_path, rounds_path, wire
+from tests.bench import (
+    certify_time,
+    crr_path,
+    epochs_path,
+    fleet_path,
+    host_path,
+    rounds_path,
+    wire,
+)
 from tinyldp.lanes import open_lane
 
 HERE = Path(__file__).parent
@@ -99,6 +107,17 @@ def fleet_figures() -> list[Figure]:
     return figures
 
 
+def crr_figures() -> list[Figure]:
+    """A chain of four states; floors leave room for what a busy computer takes."""
+    figures = [
+        Figure(f"CRR, {rule}, step: CPython takes", ratio, "times", "at least", 15)
+        for rule, ratio in crr_path.ratios().items()
+    ]
+    took = crr_path.seconds()
+    figures.append(Figure("CRR, 10^5 devices, 1,000 steps, n = 4", took, "s", "at most", 60))
+    return figures
+
+
 def rounds_figures() -> list[Figure]:
     """10^6 devices for 800 steps, d = 5, counts drawn directly."""
     return [
@@ -135,6 +154,7 @@ def main() -> int:
         ("host", host_figures),
         ("bytes for each one-byte sample", wire_figures),
         ("simulation and aggregation (the better of pure-ldp, multi-freq-ldpy)", fleet_figures),
+        ("conditional randomized response (on one core)", crr_figures),
         ("rounds of 10^6 devices, 800 steps (on one core)", rounds_figures),
         ("epochs (on one core)", epochs_figures),
         ("certificates", certify_figures),

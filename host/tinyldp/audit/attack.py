@@ -18,7 +18,7 @@ from tinyldp.audit.streams import lower_bounds, places, simulate
 from tinyldp.audit.transcripts import LANES, Transcripts, play
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
-from tinyldp.study import MECHANISMS, ORACLES, TITLES, refuse_rounds
+from tinyldp.study import CRRS, MECHANISMS, ORACLES, TITLES, refuse_rounds
 from tinyldp_protocol.task import OUE, Task
 
 CONFIDENCE = 1 - 1e-6
@@ -103,6 +103,11 @@ def audit(
             f"and LPA), not {TITLES[task.mechanism]}."
         )
     refuse_rounds(task, "An audit of segments")
+    if task.mechanism in CRRS:
+        raise UserError(
+            "An audit does not attack CRR, which promises something about what was known before; "
+            "tinyldp certify goes through its histories exactly, with the device's own code."
+        )
     began = time.monotonic()
     certificate = certify(task, epsilon)
     point = (float(certificate.epsilon), float(certificate.delta))

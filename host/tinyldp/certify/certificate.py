@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tinyldp.certify.bounds import float_up
+from tinyldp.certify.crr import Figures
 from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
@@ -20,7 +21,8 @@ class Certificate:
     rising epsilon. target: epsilon and delta that the Task states, or None where it
     states none. per_window: loss within w steps, for an oracle whose Task names w.
     oracle, entries: of rounds, whose certified point is that of any w steps. disclosures: of
-    epochs, whose certified point is that of a device's whole life.
+    epochs, whose certified point is that of a device's whole life. crr: of CRR, whose certified
+    point is that of a step, or a block, against the device's own belief.
     within_target: whether the certified point meets every target stated.
     """
 
@@ -44,6 +46,7 @@ class Certificate:
     oracle: str | None = None
     entries: tuple[Entry, ...] | None = None
     disclosures: tuple[Disclosure, ...] | None = None
+    crr: Figures | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and strings; epsilon and delta as floats, rounded up."""
@@ -61,6 +64,8 @@ class Certificate:
             }
         if self.disclosures is not None:
             rounds = {each.name: each.to_json() for each in self.disclosures}
+        if self.crr is not None:
+            rounds = {"crr": self.crr.to_json()}
         return {
             "task_id": self.task_id,
             "mechanism": self.mechanism,

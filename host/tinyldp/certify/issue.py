@@ -6,13 +6,23 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
-from tinyldp.certify import epochs, jittersort, oracles, ranswitch, rounds, staswitch, statements
+from tinyldp.certify import (
+    crr,
+    epochs,
+    jittersort,
+    oracles,
+    ranswitch,
+    rounds,
+    staswitch,
+    statements,
+)
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
-from tinyldp.certify.paper import Claim, epochs_claim, ranswitch_claim, rounds_claim
+from tinyldp.certify.paper import Claim, crr_claim, epochs_claim, ranswitch_claim, rounds_claim
+from tinyldp.crr.steps import policy_of
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
-from tinyldp.study import DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS
+from tinyldp.study import CRRS, DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS
 from tinyldp_protocol.task import HEAVYTHRESH, OLH, RANSWITCH, STASWITCH, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
@@ -21,19 +31,20 @@ _METHODS = {number: name for name, number in METHODS.items()}
 _POINTS = 4
 
 Curve = Callable[[Fraction], Fraction]
-# Called with the points of the curve that are done, and their total.
+# Called with what is done, and its total.
 Told = Callable[[int, int], None]
 
 
 def certify(task: Task, point: Fraction | None = None, progress: Told | None = None) -> Certificate:
     """The certificate of a Task, from its integers alone.
 
-    point: the epsilon at which delta is certified, in place of the one that follows. progress: of a
-    stream, whose points may take seconds each.
+    point: the epsilon at which delta is certified, in place of the one that follows. progress: told
+    the points of a stream's curve, or the histories of CRR, that are done, and their total.
 
     A stream's certified point is at the Task's epsilon, or where it names none, where
     delta falls no further; an oracle's epsilon is what one report loses, with delta 0,
-    that of rounds is what any w steps lose, that of epochs what a whole life loses.
+    that of rounds is what any w steps lose, that of epochs what a whole life loses, that of CRR
+    what a step (a block) tells.
     Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
     without an epsilon.
     """
@@ -41,6 +52,8 @@ def certify(task: Task, point: Fraction | None = None, progress: Told | None = N
         return _certify_rounds(task, point)
     if task.epochs is not None:
         return _certify_epochs(task, point)
+    if task.mechanism in CRRS:
+        return _certify_crr(task, point, progress)
     if task.mechanism in STREAMS:
         return _certify_stream(task, point, progress)
     return _certify_oracle(task, point)
@@ -238,6 +251,48 @@ def _certify_epochs(task: Task, point: Fraction | None) -> Certificate:
         ),
         warnings=warnings,
         disclosures=epochs.disclosures(task),
+    )
+
+
+def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | None) -> Certificate:
+    delta = _scaled(task.delta, DELTA_UNIT)
+    found = crr.figures(task, policy_of(task), delta, progress)
+    target = _scaled(task.epsilon, EPSILON_UNIT)
+    holds = found.walk.fault is None
+    within = holds and (target is None or crr.within(task, target))
+    epsilon = found.epsilon if point is None else point
+    at = rounds.delta(found.epsilon, epsilon) if holds else Fraction(1)
+    warnings = _warnings(task, None, epsilon, at, within)
+    if not holds:
+        warnings += (statements.crr_fault(found.walk.fault or ""),)
+    if not found.bounded:
+        warnings += (statements.crr_no_bound(task.block),)
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=_NAMES[task.mechanism],
+        relation=statements.crr_relation(task.block),
+        definition=statements.CRR_DEFINITION,
+        epsilon=epsilon,
+        delta=at,
+        curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
+        method=statements.crr_method(found.walk.depth, found.walk.sampled, found.bounded),
+        paper=crr_claim(found),
+        w=task.w,
+        per_window=found.sequence,
+        lifetime=statements.crr_lifetime(task.w, task.block),
+        target_epsilon=target,
+        # Of w steps together: no target of a step's.
+        target_delta=None,
+        within_target=within,
+        assumptions=(
+            statements.CRR_MODEL,
+            statements.CRR_BOOT,
+            statements.CRR_PUBLIC,
+            statements.ENTROPY,
+            statements.SERVER,
+        ),
+        warnings=warnings,
+        crr=found,
     )
 
 

@@ -13,6 +13,9 @@ a long stream; no figure of it is evaluated here.
 Thresh's paper claims epsilon-LDP for a whole life, with caps of a quarter of epsilon for votes
 and another for estimates.
 
+Sequence Information Privacy claims that M(y|x) = e^-epsilon b(y) for y other than x, b the belief,
+is the optimum for any belief; with a symbol below 1 / (e^epsilon + 1) it is not even private.
+
 LDP-IDS claims w-event epsilon-LDP for its methods, which is true of what they are here.
 """
 
@@ -24,7 +27,9 @@ from typing import Any
 
 from tinyldp.certify import ranswitch
 from tinyldp.certify.bounds import digits_up, float_up, log_upper
+from tinyldp.certify.crr import Figures
 from tinyldp.certify.epochs import disclosures
+from tinyldp.crr.model import PRIOR_SCALE
 from tinyldp.study import EPSILON_UNIT, METHOD_TITLES
 from tinyldp_protocol.task import LBD, LPA, LPD, SCALE, Task
 
@@ -95,6 +100,28 @@ class WindowClaim:
             "counterexample": None,
             "statement": self.statement,
         }
+
+
+def crr_claim(found: Figures) -> WindowClaim:
+    """Sequence Information Privacy: its closed form, for the rarest symbol of this Task."""
+    form = found.closed_form
+    what = f"the rarest value, {form.symbol}, has probability {form.belief / PRIOR_SCALE:.4g}"
+    text = (
+        "Sequence Information Privacy releases the truth with e^-epsilon b + 1 - e^-epsilon, b its "
+        f"probability, and y else with e^-epsilon b(y). In {form.where} {what}: that would tell "
+        f"epsilon {digits_up(log_upper(form.factor))} of it, "
+    )
+    if form.holds:
+        text += (
+            f"no more than {digits_up(found.epsilon)}. The formula is private only where no value "
+            "is below 1 / (e^epsilon + 1); here a device's rule replaces it elsewhere."
+        )
+    else:
+        text += (
+            f"and not the {digits_up(found.epsilon)} that it is said to; the device's rule, which "
+            "this certificate is about, is another one."
+        )
+    return WindowClaim(found.epsilon, form.holds, text)
 
 
 def epochs_claim(task: Task) -> WindowClaim:

@@ -63,6 +63,27 @@ EPOCHS_METHOD = (
     " reached when more epochs than twice the votes can be voted in."
 )
 
+CRR_DEFINITION = (
+    "For every set O of what may be released next, whatever was released before,"
+    " Pr[Y in O | X = x] <= e^epsilon Pr[Y in O] + delta and"
+    " Pr[Y in O] <= e^epsilon Pr[Y in O | X = x] + delta, with the law of Y by the device's belief"
+    " (sequence information privacy, of one release)."
+)
+CRR_MODEL = (
+    "The prior and the transitions of the Task are how the values come about. If they are not,"
+    " what holds is the line 'wrong model': twice epsilon for each release, between any two values"
+    " (local differential privacy), whatever is true."
+)
+CRR_BOOT = (
+    "The belief is not stored: after each boot the device starts from the prior again, which is not"
+    " what was known by then. For what it releases after any later start, only the line 'wrong"
+    " model' is claimed."
+)
+CRR_PUBLIC = (
+    "The prior and the transitions are part of the Task, which everyone may see: what they were"
+    " estimated from must be public."
+)
+
 ENTROPY = (
     "The device's random words are uniform, independent and secret: who can predict or repeat"
     " them (weak entropy, a test source, a rolled-back device) sees through all of the noise."
@@ -184,6 +205,52 @@ def oracle_lifetime(w: int | None) -> str:
         return text
     times = "" if w == 1 else f"{w} times "
     return f"Any {in_a_row(w)} may lose up to {times}epsilon (w-event). " + text
+
+
+def crr_relation(block: int | None) -> str:
+    what = "the value of the step" if block is None else f"the {block} values of the block"
+    return (
+        f"What is known of {what} before and after its release, for whoever knows the model and all"
+        " that was released before."
+    )
+
+
+def crr_method(depth: int, sampled: int, bounded: bool) -> str:
+    beyond = "; beyond them Birkhoff's contraction." if bounded else ", and no further."
+    return (
+        "Proved for every belief from the device's rule; checked in integers, with the device's own"
+        f" code, for all that may be released in up to {depth} releases and along {sampled:,} steps"
+        " of longer histories. Drift from the exact belief: rational arithmetic, rounded outward,"
+        f" along the same histories{beyond}"
+    )
+
+
+def crr_lifetime(w: int | None, block: int | None) -> str:
+    unit = "step" if block is None else "block"
+    text = (
+        f"epsilon is of one {unit}; what {unit}s tell adds up, so over a lifetime there is no"
+        " bound. What is released about the same readings by other mechanisms adds to it."
+    )
+    if w is None:
+        return text
+    return f"Any {w} consecutive steps tell up to the line 'in {w} steps' together. " + text
+
+
+def crr_no_bound(block: int | None) -> str:
+    why = "the transitions are not all positive, or too small for integers over 2^15"
+    if block is not None:
+        why = "a block's own belief is rounded more coarsely than the bound of single steps allows"
+    return (
+        "How far the device's integer belief may drift from the exact one in the long run is not"
+        f" bounded here ({why}): beyond the histories that were looked at, only the line 'wrong"
+        " model' is proved."
+    )
+
+
+def crr_fault(fault: str) -> str:
+    return (
+        f"The device does not do what is certified: {fault}. No figure of this certificate holds."
+    )
 
 
 def epochs_lifetime(steps: int) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from tinyldp import figures
-from tinyldp.certify.bounds import digits_up
+from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
+from tinyldp.certify.crr import Figures
 from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
@@ -33,6 +34,8 @@ def text_certificate(certificate: Certificate) -> str:
         lines.append(_line("entries", _entries(c.entries)))
     for each in c.disclosures or ():
         lines.append(_line(each.name, _disclosure(each)))
+    if c.crr is not None:
+        lines += [_line(label, text) for label, text in _crr(c.crr)]
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
@@ -84,6 +87,36 @@ def _entries(entries: tuple[Entry, ...]) -> str:
     if count == 1:
         return f"the only one loses {shown[0]}: {verdict}"
     return f"{count}, which lose from {shown[0]} to {shown[1]}: {verdict}"
+
+
+def _crr(found: Figures) -> list[tuple[str, str]]:
+    walk = found.walk
+    reached = "reached" if found.reached else f"at most {digits_up(log_upper(walk.factor))} seen"
+    if walk.fault is not None:
+        reached = f"NOT KEPT: {walk.fault}"
+    drift = (
+        f"at most {digits_up(max(walk.drift))} within {walk.depth} releases,"
+        f" {digits_up(walk.sampled_drift)} along {walk.sampled:,} steps of longer histories; "
+    )
+    if found.drift is None or not found.bounded:
+        drift += "no bound beyond"
+    else:
+        drift += f"never above {digits_up(exp_bounds(found.drift)[1])}"
+    lines = [
+        ("own belief", f"{walk.beliefs:,} beliefs in {walk.histories:,} histories: {reached}"),
+        ("drift", f"factor between the device's law of the output and the exact one: {drift}"),
+        ("exact belief", f"epsilon {digits_up(found.step)} each, with the drift"),
+        ("wrong model", f"epsilon {digits_up(found.fallback)} each, between any two values"),
+    ]
+    if found.with_delta is not None and found.delta is not None:
+        lines.append(
+            (
+                "with delta",
+                f"in {found.w} steps epsilon {digits_up(found.with_delta)},"
+                f" but with probability {digits_up(found.delta)}",
+            )
+        )
+    return lines
 
 
 def _disclosure(disclosure: Disclosure) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tinyldp.planning import oracles, refusal
+from tinyldp.planning.crr import choose_crr
 from tinyldp.planning.epochs import choose_epochs
 from tinyldp.planning.jitter import jittersort_weights
 from tinyldp.planning.rounds import choose_rounds
@@ -18,7 +19,8 @@ def choose(study: Study, progress: Progress | None = None) -> Task:
 
     Least cost is the least displacement for RanSwitch and StaSwitch, the least
     latency for JitterSort and the least variance for the oracles (and rounds); Thresh and
-    HeavyThresh spend what they are given. progress: told how far long work is.
+    HeavyThresh spend what they are given, CRR epsilon in each release. progress: told how
+    far long work is.
 
     Raises UserError, one sentence, when no integers meet the target.
     """
@@ -26,6 +28,8 @@ def choose(study: Study, progress: Progress | None = None) -> Task:
         return choose_rounds(study)
     if study.settings is not None:
         return choose_epochs(study)
+    if study.crr is not None:
+        return choose_crr(study)
     if study.thresholds is not None:
         return study.task()
     assert study.epsilon is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,12 +14,14 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, stated
 from tinyldp.laws import displacement_law
-from tinyldp.planning import epochs_costs, rounds_costs
+from tinyldp.planning import crr_costs, epochs_costs, rounds_costs
+from tinyldp.planning.crr_costs import CrrCosts, held_bytes
 from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
 from tinyldp.planning.switches import STEPS, Progress
 from tinyldp.study import (
+    CRRS,
     DELTA_UNIT,
     EPSILON_UNIT,
     MECHANISMS,
@@ -34,8 +35,6 @@ from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
 from tinyldp_protocol.task import JITTERSORT, OLH, SCALE, STASWITCH, Task, put_task
 
-# What a word or a list's entry takes on a 32-bit board.
-_ENTRY = 4
 _POOL_BYTES = 3
 
 
@@ -59,7 +58,7 @@ class Plan:
     device_bytes: see device_bytes(). variance: of one estimated frequency with a
     report from each of `devices` (of rounds, from those that one query is meant for, at
     the spend that every step or sample has), None for streams or without them. entries,
-    communication: of rounds. epochs: of Thresh and HeavyThresh.
+    communication: of rounds. epochs: of Thresh and HeavyThresh. crr: of CRR.
     """
 
     task: Task
@@ -74,6 +73,7 @@ class Plan:
     entries: tuple[EntryCost, ...] | None = None
     communication: Communication | None = None
     epochs: EpochCosts | None = None
+    crr: CrrCosts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
@@ -88,6 +88,8 @@ class Plan:
             }
         if self.epochs is not None:
             rounds = self.epochs.to_json()
+        if self.crr is not None:
+            rounds = {"crr": self.crr.to_json()}
         return {
             "task_id": self.task.id.hex(),
             "mechanism": methods.get(self.task.method or 0, names[self.task.mechanism]),
@@ -110,6 +112,8 @@ def assess(study: Study, task: Task, path: Path, progress: Progress | None = Non
         return _assess_rounds(study, task, path)
     if task.epochs is not None:
         return _assess_epochs(study, task, path)
+    if study.crr is not None:
+        return _assess_crr(study, task, path, progress)
     long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
@@ -168,6 +172,23 @@ def _assess_epochs(study: Study, task: Task, path: Path) -> Plan:
     )
 
 
+def _assess_crr(study: Study, task: Task, path: Path, progress: Progress | None) -> Plan:
+    costs = crr_costs.crr_costs(study, task, progress)
+    return Plan(
+        task=task,
+        path=path,
+        epsilon=costs.epsilon,
+        delta=0.0,
+        expected_displacement=0.0,
+        # A block is released when its last step is there, and then a symbol a step.
+        latency_steps=0 if task.block is None else task.block - 1,
+        device_bytes=device_bytes(task),
+        devices=study.devices,
+        variance=None,
+        crr=costs,
+    )
+
+
 def device_bytes(task: Task) -> int:
     """Memory that the Task's integers decide on: bytes on a 32-bit board.
 
@@ -181,13 +202,7 @@ def device_bytes(task: Task) -> int:
     total = _POOL_BYTES * pool_words(task)
     if task.epochs is not None:
         return total + epochs_costs.epochs_bytes(task)
-    for held in vars(make_mechanism(task, _NoWords())).values():
-        if isinstance(held, array):
-            total += len(held) * held.itemsize
-        elif isinstance(held, bytearray):
-            total += len(held)
-        elif isinstance(held, list | tuple):
-            total += len(held) * _ENTRY
+    total += held_bytes(make_mechanism(task, _NoWords()))
     if task.method is not None:
         return total + rounds_costs.rounds_bytes(task)
     message = put_release(None, 0, bytes(4), 0, bytes(task.payload))
@@ -199,6 +214,8 @@ def text_plan(plan: Plan) -> str:
     task = plan.task
     if task.method is not None:
         described = rounds_costs.described(task)
+    elif plan.crr is not None:
+        described = crr_costs.described(task)
     elif task.epochs is not None:
         described = epochs_costs.described(task)
     else:
@@ -212,6 +229,8 @@ def text_plan(plan: Plan) -> str:
         lines += rounds_costs.cost_lines(task, plan.entries, plan.devices)
     elif plan.epochs is not None:
         lines += epochs_costs.cost_lines(task, plan.epochs)
+    elif plan.crr is not None:
+        lines += crr_costs.cost_lines(task, plan.crr)
     elif task.mechanism in STREAMS:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:
@@ -260,6 +279,8 @@ def _integers(task: Task) -> dict[str, Any]:
         found["window"] = task.window
     if task.mechanism == OLH:
         found["buckets"] = task.buckets
+    if task.mechanism in CRRS:
+        found |= {"prior": list(task.prior), "transitions": list(task.transitions)}
     return found
 
 

@@ -361,6 +361,47 @@ def item_legend(table: Row) -> str:
     return f"{said} {', '.join(errors)}.{more}"
 
 
+def crr_columns(table: Row) -> list[Column]:
+    """The columns of one Task of CRR, one for each followed value."""
+    names = table["names"] or [f"{value:,}" for value in table["followed"]]
+    return [
+        Column("step", "Step", "step", True),
+        Column("devices", "Devices known", "devices", True),
+        *(
+            Column(f"value {value}", f"{name}, smoothed (interval)", name, True)
+            for value, name in zip(table["followed"], names, strict=True)
+        ),
+        Column("leakage", "Told by a release", "told", True),
+        Column("total", "By all so far", "in all", True),
+        Column("most", "At most", "most", True),
+        Column("bound", "Certified", "certified", True),
+    ]
+
+
+def crr_rows(table: Row) -> list[Row]:
+    """Some of the steps, evenly spread."""
+    rows = []
+    for step in _spread(table["steps"]):
+        row = dict(step)
+        for i, value in enumerate(table["followed"]):
+            smoothed, low, high = (100 * step[name][i] for name in ("smoothed", "low", "high"))
+            row[f"value {value}"] = f"{smoothed:.1f} ({low:.1f} to {high:.1f}) %"
+        rows.append(row)
+    return rows
+
+
+def crr_legend(table: Row) -> str:
+    """What the shares of one Task of CRR are about."""
+    said = (
+        "Smoothed: the mean probability of each value given all that a device released, earlier and"
+        " later. Right on average where series follow the Task's chain, and then each interval"
+        f" alone holds the true share with {100 * table['confidence']:g} %, for tens of devices or"
+        " more. Told: by how many nats a release made some value likelier or less likely, on"
+        " average over devices; certified: at most, of all releases so far."
+    )
+    return said + _some(table)
+
+
 _DECISIONS_LEGEND = (
     "A publication is made where the dissimilarity from the last one exceeds the error that it"
     " would have. Units are 2^-16 of an ε: what each device spent that was asked for it."

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
-from tinyldp.report.data import is_stream
+from tinyldp.estimate.frequency import CONFIDENCE
+from tinyldp.report.crr import OF_STEPS, OF_VALUES, crr_tables
+from tinyldp.report.data import is_drawn
 from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
 from tinyldp.report.rounds import REASONS
 from tinyldp.report.symbols import clean
+from tinyldp.study import CRRS
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     """Write one file for each stream, PSEUDONYM-NONCE.csv, and for each Task with a method
     its rounds, TASK-steps.csv, of epochs TASK-epochs.csv and for HeavyThresh TASK-items.csv,
-    and of both their devices, TASK-devices.csv.
+    and of both their devices, TASK-devices.csv. For each Task of CRR also TASK-shares.csv, the
+    steps of crr.crr_tables.
 
     Gives their paths, and a sentence for each stream that claims the impossible
     and is left out.
@@ -40,6 +44,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     paths: list[Path] = []
     left_out = []
     rounds: set[bytes] = set()
+    smoothed: dict[str, Task] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for stream in store.streams():
@@ -50,6 +55,8 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                     write = _write_rounds if task.epochs is None else _write_epochs
                     paths += [*write(store, folder, task), _write_devices(store, folder, task)]
                 continue
+            if task.mechanism in CRRS:
+                smoothed[stream.task_id] = task
             # A store that comes from elsewhere must not choose other folders.
             name = re.sub("[^0-9A-Za-z]", "_", stream.pseudonym) + "-"
             name += re.sub("[^0-9A-Za-z]", "_", stream.nonce)
@@ -61,7 +68,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 continue
             with path.open("w", encoding="ascii", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
-                oracle = not is_stream(task)
+                oracle = not is_drawn(task)
                 writer.writerow(("step", "report" if oracle else "symbol"))
                 said = (
                     [bytes(row).hex() for row in symbols] if symbols.ndim > 1 else symbols.tolist()
@@ -69,9 +76,25 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 pairs = zip(said, present.tolist(), strict=True)
                 writer.writerows((i, n if here else "") for i, (n, here) in enumerate(pairs))
             paths.append(path)
+        paths += _write_shares(store, folder, smoothed)
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     return paths, left_out
+
+
+def _write_shares(store: Store, folder: Path, tasks: dict[str, Task]) -> list[Path]:
+    """What CRR's series come to, Task by Task."""
+    paths = []
+    for table in crr_tables(store, store.streams(), tasks, CONFIDENCE):
+        paths.append(folder / f"{table['task']}-shares.csv")
+        with paths[-1].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            values = [f"{name} {value}" for value in table["followed"] for name in OF_VALUES]
+            writer.writerow([*OF_STEPS, *values])
+            for row in table["steps"]:
+                shares = [row[name][i] for i in range(len(table["followed"])) for name in OF_VALUES]
+                writer.writerow([*(row[name] for name in OF_STEPS), *shares])
+    return paths
 
 
 def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:

@@ -15,11 +15,12 @@ from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.estimate.heavy import Told
 from tinyldp.figures import counted
 from tinyldp.laws import displacement_law, settled, why_no_law
+from tinyldp.report.crr import crr_tables
 from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
 from tinyldp.report.symbols import clean
-from tinyldp.study import STREAMS, TITLES
+from tinyldp.study import CRRS, STREAMS, TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
     ENDED,
@@ -54,6 +55,12 @@ RANDOMIZED = (
     "Each report was randomized on its device before it was sent. One report says little about"
     " a value, and each further report of the same device says a little more."
 )
+PREDICTED = (
+    "Each device released a symbol for every value, drawn on the device so that, to someone who"
+    " knows how values follow each other as its Task has it, no value became likelier or less"
+    " likely than by the certified amount; to anyone else by twice that at most. What many steps"
+    " tell adds up."
+)
 ANSWERED = (
     "Each answer was randomized on its device before it was sent. In any w of its own steps a"
     " device spends no more than its Task allows, whatever it is asked, and refuses the rest;"
@@ -64,6 +71,7 @@ FOR_LIFE = (
     " its life under its Task a device says something of its data in a fixed number of them"
     " at most, whatever it is asked; the others are noise."
 )
+_KINDS = (SHUFFLED, RANDOMIZED, PREDICTED, ANSWERED, FOR_LIFE)
 CERTIFIED = "Each Task has a certificate, which states exactly what its devices give away at most."
 NO_CERTIFICATE = (
     "Tasks marked “uncertified” have no certificate: nothing here states how much they hide."
@@ -94,7 +102,8 @@ def report_data(
     and beside that as `postprocess` makes them, if it is named ("norm-sub", "simplex").
     curve: for each stream mechanism's Task, estimate the mean curve with knots that many
     steps apart, 0 for the least distance that keeps its noise down (estimates.mean_curves);
-    None: do not. confidence: of all intervals. "rounds": for each Task with a method what
+    None: do not. confidence: of all intervals. "crr": for each Task of CRR shares over time and
+    what was told (crr.crr_tables). "rounds": for each Task with a method what
     its rounds came to (rounds.rounds_tables); "epochs": the same of Thresh and HeavyThresh
     (epochs.epoch_tables). Of the devices of both, whose "rounds" is true, "sent", "received"
     and "duplicates" count answers, and none is lost or missing.
@@ -138,6 +147,10 @@ def report_data(
         else [
             {**table, "certificate": said[table["task"]]}
             for table in mean_curves(store, streams, framed, curve, confidence)
+        ],
+        "crr": [
+            {**table, "certificate": said[table["task"]]}
+            for table in crr_tables(store, streams, framed, confidence)
         ],
         "rounds": [
             {**table, "certificate": said[table["task"]]}
@@ -185,14 +198,21 @@ def is_stream(task: Task) -> bool:
     return task.mechanism in STREAMS
 
 
+def is_drawn(task: Task) -> bool:
+    """Whether its releases are series of values: in another order, or with noise."""
+    return is_stream(task) or task.mechanism in CRRS
+
+
 def _protection(tasks: Iterable[Task]) -> str:
     kinds = {_kind(task) for task in tasks} or {SHUFFLED}
-    return " ".join(said for said in (SHUFFLED, RANDOMIZED, ANSWERED, FOR_LIFE) if said in kinds)
+    return " ".join(said for said in _KINDS if said in kinds)
 
 
 def _kind(task: Task) -> str:
     if is_stream(task):
         return SHUFFLED
+    if task.mechanism in CRRS:
+        return PREDICTED
     if task.epochs is not None:
         return FOR_LIFE
     return RANDOMIZED if task.method is None else ANSWERED

@@ -16,7 +16,7 @@ from tinyldp.estimate.frequency import Estimate
 from tinyldp.estimate.postprocess import check_name
 from tinyldp.estimate.postprocess import postprocess as process
 from tinyldp.report.symbols import clean, missing_alone, symbol_name
-from tinyldp.study import ORACLES, TITLES
+from tinyldp.study import ORACLES, STREAMS, TITLES
 from tinyldp_protocol.messages import ENDED, RUNNING
 from tinyldp_protocol.task import Task
 
@@ -181,7 +181,7 @@ def mean_curves(
     """
     tables = []
     for task_id, task in tasks.items():
-        if task.mechanism in ORACLES:
+        if task.mechanism not in STREAMS:
             continue
         table: dict[str, Any] = {
             "task": clean(task_id),

@@ -7,7 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tinyldp.errors import UserError
+from tinyldp.estimate.crr import decode
 from tinyldp.figures import counted
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
@@ -21,6 +24,9 @@ from tinyldp.report.columns import (
     ROUND_DEVICES_LEGEND,
     TASKS,
     Column,
+    crr_columns,
+    crr_legend,
+    crr_rows,
     curve_legend,
     curve_rows,
     decision_legend,
@@ -41,9 +47,12 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
+from tinyldp.report.crr import crr_summary
+from tinyldp.report.crr_pictures import leakage_picture, shares_picture, smoothed_picture
 from tinyldp.report.data import (
     UNCERTIFIED,
     Arrays,
+    is_drawn,
     is_stream,
     report_data,
 )
@@ -60,6 +69,7 @@ from tinyldp.report.pictures import (
 from tinyldp.report.round_pictures import decisions_picture, rounds_picture
 from tinyldp.report.rounds import estimated, summary
 from tinyldp.report.symbols import clean
+from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
@@ -85,6 +95,11 @@ _MEANS = (
 )
 _ITEMS = "Items found at each update, with the intervals that all hold at once."
 _VOTES = "An update is made where the votes exceed what is needed; the first one in any case."
+_SMOOTHED = (
+    "Each value's share at each step, smoothed, in the band of its intervals; both hold where the"
+    " series follow the Task's chain."
+)
+_TOLD = "How much likelier or less likely a release, and all so far, made some value."
 _BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
@@ -182,6 +197,7 @@ def _page(
         warnings,
         _numbers(data),
         *_estimates(store, data),
+        *_crr(data),
         *_rounds(data),
         *_epochs(data),
         "<h2>Streams</h2>",
@@ -206,7 +222,7 @@ def _page(
         _table(TASKS, data["tasks"], "What the devices execute.", tag, "No Tasks."),
     ]
     # An oracle's single reports are mostly noise: only their estimates are drawn.
-    drawn = [stream for stream in streams if is_stream(store.task(stream["task"]))]
+    drawn = [stream for stream in streams if is_drawn(store.task(stream["task"]))]
     if drawn:
         parts.append("<h2>Stream by stream</h2>")
     parts += _sections(store, drawn, originals, displacements)
@@ -284,6 +300,23 @@ def _estimates(store: Store, data: dict[str, Any]) -> list[str]:
         else:
             body = [_problem(table)]
         parts += _estimate("Mean curve", table, body)
+    return parts
+
+
+def _crr(data: dict[str, Any]) -> list[str]:
+    """What the series of each Task of CRR come to."""
+    parts = ["<h2>Series</h2>"] if data["crr"] else []
+    for number, table in enumerate(data["crr"]):
+        if table["problem"] is not None:
+            body = [_problem(table)]
+        else:
+            body = [
+                f"<p>{escape(crr_summary(table))}</p>",
+                _figure(shares_picture(f"h{number}", table), _SMOOTHED),
+                _figure(leakage_picture(f"l{number}", table), _TOLD),
+                _table(crr_columns(table), crr_rows(table), crr_legend(table), _tag(table)),
+            ]
+        parts += _estimate("Series", table, body)
     return parts
 
 
@@ -421,8 +454,9 @@ def _sections(
 
 def _section(store: Store, stream: dict[str, Any], key: str, original: Any, moved: Any) -> str:
     task = store.task(stream["task"])
+    mixed = f", k = {stream['k']}, window {stream['window']}" if is_stream(task) else ""
     said = [
-        f"{stream['mechanism']}, k = {stream['k']}, window {stream['window']}",
+        f"{stream['mechanism']}{mixed}",
         f"link {stream['link']}",
         f"boot {stream['nonce']}",
         f"software {stream['software']}",
@@ -439,10 +473,14 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
         # One that claims the impossible does not cost the others their pictures.
         return "\n".join([*parts, f"<p>{escape(clean(error))}</p>", "</section>"])
     if len(symbols):
-        caption = AVERAGES.format(window=task.window) if mean_steps(len(symbols)) > 1 else ""
+        averaged = is_stream(task) and mean_steps(len(symbols)) > 1
+        caption = AVERAGES.format(window=task.window) if averaged else ""
         parts.append(_figure(series_picture(key, task, symbols, present, original), caption))
     else:
         parts.append('<p class="quiet">No value has arrived.</p>')
+    if not is_stream(task):
+        parts.append(_smoothed(task, key, symbols, present, original))
+        return "\n".join([*parts, "</section>"])
     caption = stream["displacement_law"]
     caption = caption[0].upper() + caption[1:]
     if stream["displacement_exact"] is not None:
@@ -462,6 +500,26 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
         parts.append(_figure(law_picture(key + "d", task, moved), caption))
     parts.append("</section>")
     return "\n".join(parts)
+
+
+def _smoothed(task: Task, key: str, symbols: Any, present: Any, original: Any) -> str:
+    """A series of CRR beside what it most probably was."""
+    try:
+        found = decode(task, symbols[np.newaxis], present[np.newaxis])
+    except UserError as error:
+        return f"<p>{escape(clean(error))}</p>"
+    known = found.known[0]
+    if not known.any():
+        return '<p class="quiet">Its first release is not there: nothing can be smoothed.</p>'
+    told = found.leakage[0][known]
+    picture = smoothed_picture(
+        f"{key}d", task, symbols, known, found.posterior[0], found.leakage[0], original
+    )
+    caption = (
+        f"The releases before the first loss, {len(told):,} steps, told {told.sum():.4g} nats of"
+        f" the series of values that they say most about, {told.max():.4g} at most in a step."
+    )
+    return _figure(picture, caption)
 
 
 def _figure(picture: str, caption: str) -> str:

@@ -108,7 +108,7 @@ def series_picture(
             axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
             axis.locator_params(axis="both", integer=True)
             if task.bins is not None:
-                _name_symbols(axis, task)
+                name_symbols(axis, task)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
         shown = "Released series" + ("" if original is None else " over the original one")
@@ -245,7 +245,7 @@ def curve_picture(key: str, task: Task, table: dict[str, Any]) -> str:
         axis.plot(table["steps"], table["means"], color=RELEASED, lw=1.4, label="estimated mean")
         axis.set_title(f"Mean over {counted(table['devices'], 'device')} of what came in")
         if task.bins is not None:
-            _name_symbols(axis, task)
+            name_symbols(axis, task)
         axis.set_xlabel("step")
         axis.set_ylabel("mean value")
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
@@ -322,7 +322,7 @@ def _steps(
     axis.set_ylim(bottom=0)
 
 
-def _name_symbols(axis: Axes, task: Task) -> None:
+def name_symbols(axis: Axes, task: Task) -> None:
     """Ticks at symbols, up to the highest one in sight, with what they stand for."""
     highest = min(int(axis.get_ylim()[1]), task.symbols - 1)
     ticks = list(range(0, highest + 1, -(-(highest + 1) // _TICKS)))

@@ -25,6 +25,9 @@ from tinyldp.report.columns import (
     TASKS,
     Column,
     Row,
+    crr_columns,
+    crr_legend,
+    crr_rows,
     curve_legend,
     curve_rows,
     decision_legend,
@@ -45,6 +48,7 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
+from tinyldp.report.crr import crr_summary
 from tinyldp.report.data import UNCERTIFIED
 from tinyldp.report.epochs import epochs_summary
 from tinyldp.report.rounds import estimated, summary
@@ -77,6 +81,8 @@ def text_report(data: dict[str, Any], width: int = 120, color: bool = False) -> 
         )
     for table in data["curves"]:
         _print_estimate(console, "Mean curve", table, lambda _: CURVE, curve_rows, curve_legend)
+    for table in data["crr"]:
+        _print_crr(console, table)
     for table in data["rounds"]:
         _print_rounds(console, table)
     for table in data["epochs"]:
@@ -124,6 +130,16 @@ def _print_estimate(
     else:
         console.print(Text(title, style="bold"))
         console.print(Text(" ".join([table["problem"], *table.get("left_out", [])]) + "\n"))
+
+
+def _print_crr(console: Console, table: dict[str, Any]) -> None:
+    name = f"Task {table['task']}, {table['mechanism']} ({table['certificate']})"
+    console.print(Text(f"Series of {name}", style="bold"))
+    if table["problem"] is not None:
+        console.print(Text(" ".join([table["problem"], *table["left_out"]]) + "\n"))
+        return
+    console.print(Text(crr_summary(table) + "\n"))
+    _print(console, f"Shares of {name}", crr_columns(table), crr_rows(table), crr_legend(table))
 
 
 def _print_rounds(console: Console, table: dict[str, Any]) -> None:

@@ -5,9 +5,11 @@ people is ever randomized with this package.
 """
 
 from tinyldp.callable import make_callable
+from tinyldp.simulate.crr_sweeps import CrrSweep
 from tinyldp.simulate.fleet import STEPS, simulate
 from tinyldp.simulate.pictures import write_picture
 from tinyldp.simulate.simulation import (
+    CrrSimulation,
     EpochSimulation,
     OracleSimulation,
     RoundSimulation,
@@ -20,6 +22,8 @@ from tinyldp.simulate.text import text_simulation
 __all__ = [
     "STEPS",
     "SWEEP_STEPS",
+    "CrrSimulation",
+    "CrrSweep",
     "EpochSimulation",
     "OracleSimulation",
     "RoundSimulation",

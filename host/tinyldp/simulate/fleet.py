@@ -20,10 +20,12 @@ from tinyldp.estimate import expected_variance, frequencies, support_chances, su
 from tinyldp.laws import displacement_law, settled
 from tinyldp.planning import choose
 from tinyldp.simulate import aggregate, oracles
+from tinyldp.simulate.crr_runs import simulate_crr
 from tinyldp.simulate.epochs import simulate_epochs
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.simulation import (
     AGGREGATE,
+    MODEL,
     ONE_BY_ONE,
     OracleSimulation,
     Simulation,
@@ -32,7 +34,7 @@ from tinyldp.simulate.simulation import (
 from tinyldp.simulate.sources import study_at
 from tinyldp.simulate.streams import DEVICES, make_fleet, origins_of, symbols_of
 from tinyldp.simulate.words import DrawnWords
-from tinyldp.study import STREAMS, Study
+from tinyldp.study import CRRS, STREAMS, Study
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.task import Task
 
@@ -79,6 +81,8 @@ def simulate(
     Epochs: what the study's [stream] says, or one change half-way (epochs.simulate_epochs);
     whole epochs only.
 
+    CRR: the stream that the study names, or the Task's own chain (crr_runs.simulate_crr).
+
     Oracles: one population, in which value v is held in proportion to 1 / (v + 1);
     every device reports in each of the steps.
 
@@ -106,17 +110,27 @@ def simulate(
     if task.epochs is not None:
         return _epochs(study, task, devices, steps, seed, progress)
     steps = STEPS if steps is None else steps
+    source, stream_seed = (study.source, study.seed) if isinstance(study, Study) else (None, None)
     if task.method is not None:
-        named = isinstance(study, Study)
         return simulate_rounds(
             task,
             devices,
             steps,
             seed,
             progress,
-            source=(named and study.source) or SOURCE,
-            stream_seed=(named and study.seed) or 0,
+            source=source or SOURCE,
+            stream_seed=stream_seed or 0,
             aggregated=aggregated,
+        )
+    if task.mechanism in CRRS:
+        return simulate_crr(
+            task,
+            devices,
+            steps,
+            seed,
+            progress,
+            source=source or MODEL,
+            stream_seed=stream_seed or 0,
         )
     if task.mechanism in STREAMS:
         return _streams(task, devices, steps, seed, progress, steps_at_once)

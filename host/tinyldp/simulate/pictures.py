@@ -12,8 +12,10 @@ from tinyldp.figures import counted
 from tinyldp.laws import displacement_law
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.report.symbols import symbol_name
+from tinyldp.simulate import crr_pictures
 from tinyldp.simulate.epoch_pictures import HEIGHT, draw_epochs
 from tinyldp.simulate.simulation import (
+    CrrSimulation,
     EpochSimulation,
     OracleSimulation,
     RoundSimulation,
@@ -41,6 +43,7 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
     Streams: the displacements against the exact law, and the fleet's mean over time.
     Oracles: the first round's estimates with their intervals, against the truth.
     Rounds: the released frequencies over the true ones, value by value.
+    CRR: its loss beside k-RR's, its leakage beside the bound, shares and one device's series.
     Epochs: what was published over the truth, the votes, and what devices have left.
     Raises UserError when the file can't be written or its format is unknown.
     """
@@ -50,6 +53,8 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
         height = 0.9 + 1.3 * len(_shown(simulation))
     elif isinstance(simulation, EpochSimulation):
         height = HEIGHT
+    elif isinstance(simulation, CrrSimulation):
+        height = crr_pictures.HEIGHT
     with drawing((9.6, height)) as figure:
         if isinstance(simulation, StreamSimulation):
             above, below = figure.subplots(2, 1)
@@ -61,6 +66,8 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
             _releases(figure, simulation)
         elif isinstance(simulation, EpochSimulation):
             draw_epochs(figure, simulation)
+        elif isinstance(simulation, CrrSimulation):
+            crr_pictures.draw_crr(figure, simulation)
         save(figure, path)
 
 

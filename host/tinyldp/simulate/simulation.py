@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +13,20 @@ from tinyldp.certify.bounds import float_up
 from tinyldp.certify.epochs import lifetime_loss
 from tinyldp.coordinate import Decision
 from tinyldp.coordinate.epochs import EpochDecision
+from tinyldp.crr.lp import loss_matrix
+from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
+from tinyldp.estimate.crr import Population
 from tinyldp.estimate.heavy import Frequencies
 from tinyldp.study import EPSILON_UNIT, MECHANISMS, METHODS
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import SCALE, Task
 
 Array = npt.NDArray[Any]
 
 # How the reports of an oracle's round are drawn.
 ONE_BY_ONE = "device by device"
 AGGREGATE = "aggregate"
+# The stream of CRR that is the Task's own chain.
+MODEL = "model"
 # Relative errors are of this share at least.
 _FLOOR = 0.001
 
@@ -248,6 +254,103 @@ class EpochSimulation(Simulation):
             pairs = zip(self.updates, self.found, strict=True)
             result["heavy_hitters"] = [_hitters(t, found) for t, found in pairs]
         return result
+
+
+@dataclass(frozen=True)
+class CrrSimulation(Simulation):
+    """Conditional randomized response on a stream of this source.
+
+    pairs: (steps, n, n) shares of the devices that had a value, and released a symbol.
+    leakage, largest: (steps,) nats that a release told of some value, of a device on average and
+    at most; most: (steps,) the largest sum of a device's so far. original, released, guessed:
+    (devices, steps) of the first devices: what they measured and released, and the value of least
+    expected loss given all that they released. shares: those devices' estimated shares of values.
+    Both are None where nothing was smoothed.
+    """
+
+    source: str
+    pairs: Array
+    leakage: Array
+    largest: Array
+    most: Array
+    original: Array
+    released: Array
+    guessed: Array | None
+    shares: Population | None
+
+    @property
+    def epsilon(self) -> float:
+        """What a step (of blocks: a block) is certified to tell at most: -ln q."""
+        return -math.log(self.task.thresholds[0] / SCALE)
+
+    @property
+    def total_bound(self) -> float:
+        """What all releases of a device are certified to tell at most."""
+        return self.epsilon * -(-self.steps // (self.task.block or 1))
+
+    @property
+    def losses(self) -> Array:
+        """(steps,) the mean loss."""
+        return np.tensordot(self.pairs, self._costs, 2)
+
+    @property
+    def mean_loss(self) -> float:
+        return float(self.losses.mean())
+
+    @property
+    def truth(self) -> Array:
+        """(steps, n) shares of the values; told: of the released symbols."""
+        return self.pairs.sum(axis=2)
+
+    @property
+    def told(self) -> Array:
+        return self.pairs.sum(axis=1)
+
+    def response_loss(self, epsilon: float) -> float:
+        """The expected loss of k-RR on the same values, with this epsilon for each of them."""
+        lie = 1 / (math.exp(epsilon) + self.task.symbols - 1)
+        return float(self.truth.mean(axis=0) @ self._costs.sum(axis=1)) * lie
+
+    @property
+    def sample_loss(self) -> float:
+        """Mean loss of the first devices, as released; smoothed_loss: as guessed afterwards."""
+        return float(self._costs[self.original, self.released].mean())
+
+    @property
+    def smoothed_loss(self) -> float | None:
+        if self.guessed is None:
+            return None
+        return float(self._costs[self.original, self.guessed].mean())
+
+    @property
+    def _costs(self) -> Array:
+        costs = self.task.costs
+        return loss_matrix(
+            self.task.loss, self.task.symbols, None if costs is None else np.array(costs)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Losses are means of a step, leakages in nats; krr_loss is k-RR's with the same epsilon
+        for each value, krr_double_loss with twice that, which CRR guarantees without its model.
+        """
+        return {
+            **super().to_json(),
+            "mechanism": _name(MECHANISMS, self.task.mechanism),
+            "source": self.source,
+            "rule": RULE_NAMES[self.task.rule],
+            "loss": LOSS_NAMES[self.task.loss],
+            "epsilon": self.epsilon,
+            "mean_loss": self.mean_loss,
+            "krr_loss": self.response_loss(self.epsilon / (self.task.block or 1)),
+            "krr_double_loss": self.response_loss(2 * self.epsilon / (self.task.block or 1)),
+            "mean_leakage": float(self.leakage.mean()),
+            "max_leakage": float(self.largest.max()),
+            "max_total_leakage": float(self.most[-1]),
+            "total_bound": self.total_bound,
+            "smoothed_devices": len(self.original),
+            "smoothed_loss": self.smoothed_loss,
+            "released_loss": self.sample_loss,
+        }
 
 
 def _poll(decision: EpochDecision) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
+from tinyldp.simulate.crr_sweeps import CrrSweep, draw_crr_sweep, sweep_crr, text_crr_sweep
 from tinyldp.simulate.pictures import check_ending, save
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.sources import study_at
@@ -81,8 +82,10 @@ def sweep(
     epsilons: Sequence[Fraction] = EPSILONS,
     windows: Sequence[int] = WINDOWS,
     methods: Iterable[str] = tuple(METHODS),
-) -> Sweep:
+) -> Sweep | CrrSweep:
     """Run every method on a round-based study's stream, with its oracle, for each setting.
+
+    Of a study of CRR: crr_sweeps.sweep_crr, in place of all that follows.
 
     Run i of a setting has the stream seed of the study plus i, and seed i. Counts are drawn
     directly (rounds, aggregate). progress: told the runs that are done, and their total.
@@ -91,8 +94,12 @@ def sweep(
     started = time.perf_counter()
     if not isinstance(study, Study):
         study = study_at(study)
+    if study.crr is not None:
+        return sweep_crr(study, devices, steps, seeds, progress)
     if study.method is None or study.epsilon is None or study.w is None:
-        raise UserError("Only a study of rounds can be swept: LBU, LSP, LBD, LBA, LPU, LPD, LPA.")
+        raise UserError(
+            "Only a study of rounds (LBU, LSP, LBD, LBA, LPU, LPD, LPA) or of CRR can be swept."
+        )
     devices = study.devices if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")
@@ -151,8 +158,13 @@ def _task(study: Study, method: int, epsilon: int, w: int) -> Task:
     return choose(replace(study, method=method, grid=grid, epsilon=epsilon, w=w))
 
 
-def text_sweep(swept: Sweep) -> str:
-    """Two tables of the mean squared error: a row for each setting, a column for each method."""
+def text_sweep(swept: Sweep | CrrSweep) -> str:
+    """Two tables of the mean squared error: a row for each setting, a column for each method.
+
+    Of CRR: crr_sweeps.text_crr_sweep.
+    """
+    if isinstance(swept, CrrSweep):
+        return text_crr_sweep(swept)
     lines = [
         f"Mean squared error, {swept.source}, d = {swept.symbols}, {swept.oracle}, "
         f"{counted(swept.devices, 'device')}, {counted(swept.steps, 'step')}, "
@@ -170,12 +182,17 @@ def text_sweep(swept: Sweep) -> str:
     return "\n".join(lines)
 
 
-def write_sweep_picture(swept: Sweep, path: str | Path) -> None:
+def write_sweep_picture(swept: Sweep | CrrSweep, path: str | Path) -> None:
     """Error against epsilon and against w, on logarithmic axes of error; .svg, .png or .pdf.
 
     Raises UserError when the file can't be written or its format is unknown.
     """
     check_ending(path)
+    if isinstance(swept, CrrSweep):
+        with drawing((9.6, 5.2)) as figure:
+            draw_crr_sweep(figure, swept)
+            save(figure, path)
+        return
     with drawing((9.6, 4.2)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         _curves(left, "epsilon", swept.against_epsilon)

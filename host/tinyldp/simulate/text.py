@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.figures import counted
 from tinyldp.laws import why_no_law
 from tinyldp.simulate.simulation import (
     AGGREGATE,
+    MODEL,
+    CrrSimulation,
     EpochSimulation,
     OracleSimulation,
     RoundSimulation,
@@ -61,6 +64,12 @@ def text_simulation(simulation: Simulation) -> str:
         rows += _epochs(simulation)
         table = ["", *_epoch_table(simulation)]
         notes.append("What an epoch's steps come to is drawn directly, reports device by device.")
+    if isinstance(simulation, CrrSimulation):
+        rows += _crr(simulation)
+        notes.append(
+            "Leakage: how much likelier or less likely, in nats, a release made some value. It is"
+            " of those who know the chain; smoothing helps as far as the series follow it."
+        )
     if aggregated and task.mechanism == OLH:
         notes.append(
             "OLH's counts were drawn as if its hash were ideal: each alone follows its"
@@ -89,6 +98,36 @@ def _rounds(simulation: RoundSimulation) -> list[tuple[str, str]]:
             f"{spent:.4f} of epsilon = {simulation.task.epsilon / EPSILON_UNIT:.4g}",
         ),
         ("queries refused", f"{simulation.refused:,}"),
+    ]
+
+
+def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
+    task = simulation.task
+    block = task.block or 1
+    each = simulation.epsilon / block
+    unit = "step" if block == 1 else f"block of {block}"
+    smoothed = simulation.smoothed_loss
+    after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
+    return [
+        ("stream", "the Task's own chain" if simulation.source == MODEL else simulation.source),
+        ("rule", RULE_NAMES[task.rule]),
+        ("mean loss", f"{simulation.mean_loss:.4f} ({LOSS_NAMES[task.loss]}, a step)"),
+        (f"k-RR, epsilon = {each:.4g} a step", f"{simulation.response_loss(each):.4f}"),
+        (f"k-RR, epsilon = {2 * each:.4g} a step", f"{simulation.response_loss(2 * each):.4f}"),
+        (
+            f"the first {len(simulation.original):,} devices' loss",
+            f"{simulation.sample_loss:.4f}{after}",
+        ),
+        (
+            f"leakage of a {unit}",
+            f"{block * simulation.leakage.mean():.4f} on average, {simulation.largest.max():.4f} at"
+            f" most; certified {simulation.epsilon:.4f}",
+        ),
+        (
+            "of all releases of a device",
+            f"{simulation.leakage.sum():.2f} on average, {simulation.most[-1]:.2f} at most;"
+            f" certified {simulation.total_bound:.2f}",
+        ),
     ]
 
 

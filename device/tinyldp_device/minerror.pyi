@@ -1,0 +1,6 @@
+from tinyldp_protocol.task import Task
+
+class MinError:
+    # A coupling.Coupling, which makes this one.
+    def __init__(self, task: Task, coupling: object) -> None: ...
+    def make(self) -> None: ...

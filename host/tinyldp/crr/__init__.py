@@ -1,0 +1,1 @@
+"""Conditional randomized response: what planner, certificate and estimates share."""

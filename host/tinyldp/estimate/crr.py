@@ -1,0 +1,288 @@
+"""Conditional randomized response: what the released series say about those that were measured.
+
+A device's belief follows from what it released, so that whoever has its releases from its start
+on knows with which M_t(y|x) each of them was drawn. Two estimates, of two kinds:
+
+raw       (M_t^-1)[y, x] has the expectation 1 if the value is x and 0 if not, whatever the series
+          are: its mean over the devices is an unbiased estimate of the share of x at t. It needs
+          M_t that can be inverted, and says little where some nearly can't: where a rule leaves
+          symbols out, or rare ones nearly so.
+smoothed  the probability of x given all releases, earlier and later (forward-backward smoothing of
+          a hidden Markov chain, Rabiner 1989, with M_t in place of fixed emissions). Much less
+          noise, and right on average where the series follow the Task's chain; where they do
+          not, it leans towards the chain.
+
+What is released is drawn from the marginal P_t if the series follow the chain, so that sums of
+1[y] - P_t(y), also of those steps alone whose release before was a certain one, are a martingale
+then: far from 0, they show that smoothed estimates lean.
+
+Losses must not depend on values, and from a device's first lost release on its belief is unknown:
+only what comes before is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.errors import UserError
+from tinyldp.estimate.frequency import CONFIDENCE
+from tinyldp_protocol.task import CRR, Task
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# Numbers that are held at a time, of all devices, steps and symbols.
+_HELD = 1 << 24
+# Determinants below are of kernels that can't be inverted in floats.
+_SINGULAR = 1e-9
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What n devices' releases say of each of their steps.
+
+    posterior: (n, T, d) probability of each value given all the device's releases; NaN where
+    nothing is known. known: (n, T) whether everything up to this step is there. leakage: (n, T)
+    nats by which this release made some value likelier or less likely, at most -ln q; NaN where
+    not known. Its sum over steps is what the whole series tells of some series of values.
+    """
+
+    posterior: Floats
+    known: Flags
+    leakage: Floats
+
+
+@dataclass(frozen=True)
+class Population:
+    """What is known of all devices together at J steps, of those whose releases are known there.
+
+    steps: (J,) from 0. devices: (J,). raw: (J, d) shares of the values, unbiased, NaN where an M
+    can't be inverted; variances: (J, d) of it, unbiased. smoothed: (J, d); spreads: (J, d) its
+    variance if the series follow the Task's chain. low, high, smoothed_low, smoothed_high: (J, d)
+    limits in 0..1, each alone with `confidence` (normal: so for some tens of devices or more).
+    leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
+    the same of all that it released so far. released: (J, d) shares of the symbols. excess: (d, d)
+    of all steps after the first, how much more often than the chain has it a symbol (columns)
+    followed another one (rows), of its followers; surprise: (d, d) in standard deviations.
+    """
+
+    steps: Integers
+    devices: Integers
+    raw: Floats
+    variances: Floats
+    low: Floats
+    high: Floats
+    smoothed: Floats
+    spreads: Floats
+    smoothed_low: Floats
+    smoothed_high: Floats
+    leakage: Floats
+    largest: Floats
+    total: Floats
+    most: Floats
+    released: Floats
+    excess: Floats
+    surprise: Floats
+    confidence: float
+
+
+def decode(
+    task: Task,
+    released: npt.ArrayLike,
+    present: npt.ArrayLike | None = None,
+    *,
+    beliefs: Beliefs | None = None,
+) -> Decoded:
+    """Smooth n series of releases, each from its device's start on.
+
+    released: (n, T) symbols. present: (n, T) which of them are there (absent: all). beliefs: the
+    Task's, to be used again and again, which is faster (absent: found anew).
+    Raises UserError for arrays that do not fit, and for releases that no device can have made.
+    """
+    symbols, known = _checked(task, released, present)
+    none = np.zeros(0, dtype=np.int64)
+    found = Beliefs(task) if beliefs is None else beliefs
+    parts = [
+        _smoothed(task, symbols[part], known[part], none, found) for part in _parts(task, symbols)
+    ]
+    posterior = np.concatenate([part[0] for part in parts])
+    leakage = np.concatenate([part[1] for part in parts])
+    return Decoded(posterior, known, leakage)
+
+
+def population(
+    task: Task,
+    released: npt.ArrayLike,
+    present: npt.ArrayLike | None = None,
+    steps: npt.ArrayLike | None = None,
+    confidence: float = CONFIDENCE,
+    *,
+    beliefs: Beliefs | None = None,
+) -> Population:
+    """Estimate the shares of the values at some steps (absent: all), and what was given away.
+
+    released, present, beliefs: as decode takes them. Raises UserError as decode does, and for a
+    step at which no device is known.
+    """
+    symbols, known = _checked(task, released, present)
+    length = symbols.shape[1]
+    wanted = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
+    if not wanted.size or wanted.min() < 0 or wanted.max() >= length:
+        raise UserError(f"The steps must lie in 0..{length - 1}.")
+    number = known[:, wanted].sum(axis=0)
+    if not number.all():
+        raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
+    sums = np.zeros((4, len(wanted), task.symbols))
+    told = np.zeros((4, len(wanted)))
+    found = Beliefs(task) if beliefs is None else beliefs
+    drawn = np.zeros((3, task.symbols, task.symbols))
+    for part in _parts(task, symbols):
+        here = known[part][:, wanted]
+        posterior, leakage, inverted, deviation = _smoothed(
+            task, symbols[part], known[part], wanted, found
+        )
+        drawn += deviation
+        chosen = np.where(here[:, :, np.newaxis], posterior[:, wanted], 0.0)
+        sums[0] += chosen.sum(axis=0)
+        sums[1] += (chosen * (1 - chosen)).sum(axis=0)
+        sums[2:] += inverted
+        for at, nats in ((0, leakage), (2, np.cumsum(leakage, axis=1))):
+            there = np.where(here, nats[:, wanted], 0.0)
+            told[at] += there.sum(axis=0)
+            np.maximum(told[at + 1], there.max(axis=0), out=told[at + 1])
+    n = number[:, np.newaxis]
+    smoothed, spreads, raw = sums[0] / n, sums[1] / n**2, sums[2] / n
+    # E h^2 = Var h + 1 for the value itself, where h has the mean 1, and Var h for the others.
+    variances = np.maximum(sums[3] - sums[2], 0) / n**2
+    z = ndtri((1 + confidence) / 2)
+    return Population(
+        wanted,
+        number,
+        raw,
+        variances,
+        *_limits(raw, z * np.sqrt(variances)),
+        smoothed,
+        spreads,
+        *_limits(smoothed, z * np.sqrt(spreads)),
+        told[0] / number,
+        told[1],
+        told[2] / number,
+        told[3],
+        _shares(task, symbols, known, wanted) / n,
+        drawn[0] / np.maximum(drawn[2], 1),
+        drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
+        confidence,
+    )
+
+
+def _shares(task: Task, symbols: Integers, known: Flags, wanted: Integers) -> Floats:
+    """(J, d) how often each symbol was released."""
+    counts = np.zeros((len(wanted), task.symbols))
+    for row, step in zip(counts, wanted, strict=True):
+        row += np.bincount(symbols[known[:, step], step], minlength=task.symbols)
+    return counts
+
+
+def _limits(middle: Floats, half: Floats) -> tuple[Floats, Floats]:
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+
+
+def _checked(
+    task: Task, released: npt.ArrayLike, present: npt.ArrayLike | None
+) -> tuple[Integers, Flags]:
+    """Symbols, and which are there with all that came before them."""
+    if task.mechanism != CRR:
+        raise UserError("Only releases of CRR can be smoothed.")
+    symbols = np.asarray(released)
+    if symbols.ndim != 2 or symbols.dtype.kind not in "iu" or 0 in symbols.shape:
+        raise UserError("Released symbols must be integers of shape (devices, steps).")
+    here = np.ones(symbols.shape, np.bool_) if present is None else np.asarray(present, np.bool_)
+    if here.shape != symbols.shape:
+        raise UserError("What is present must have the shape of the released symbols.")
+    known = np.logical_and.accumulate(here, axis=1)
+    symbols = np.where(known, symbols, 0).astype(np.int64)
+    if symbols.min() < 0 or symbols.max() >= task.symbols:
+        raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
+    return symbols, known
+
+
+def _parts(task: Task, symbols: Integers) -> list[slice]:
+    size = max(1, _HELD // (symbols.shape[1] * task.symbols))
+    return [slice(at, at + size) for at in range(0, len(symbols), size)]
+
+
+def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[Integers, Integers]]:
+    """At each step: the devices that are known there, and their beliefs' numbers."""
+    devices = np.arange(len(symbols))
+    numbers = np.zeros(len(symbols), dtype=np.int64)
+    for step in range(symbols.shape[1]):
+        still = known[devices, step]
+        devices, numbers = devices[still], numbers[still]
+        if not len(devices):
+            return
+        yield devices, numbers
+        numbers = beliefs.follow(numbers, symbols[devices, step])
+
+
+def _smoothed(
+    task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: Beliefs
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """(n, T, d) posteriors, (n, T) leakages, of the wanted steps what _inverted gives, (3, d, d).
+
+    The last is, by the release before and by the symbol: how often it came beyond its P, the
+    variance of that, and how many releases followed.
+    """
+    n, length = symbols.shape
+    d = task.symbols
+    transitions = np.array(task.transitions).reshape(d, d) / ROW_SCALE
+    # By steps, as they are worked on.
+    told = np.ones((length, n, d))
+    forward = np.full((length, n, d), np.nan)
+    leakage = np.full((n, length), np.nan)
+    inverted = np.zeros((2, len(wanted), d))
+    deviation = np.zeros((3, d, d))
+    ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
+    for step, (devices, numbers) in enumerate(_walk(beliefs, symbols, known)):
+        released = symbols[devices, step]
+        told[step, devices] = beliefs.told(numbers, released)
+        leakage[devices, step] = beliefs.leakage[numbers, released]
+        if step:
+            law = beliefs.marginal(numbers)
+            beyond = np.stack([np.eye(d)[released] - law, law * (1 - law), np.ones_like(law)])
+            before = np.eye(d)[symbols[devices, step - 1]]
+            deviation += np.einsum("na,kny->kay", before, beyond)
+        now = ahead[devices] * told[step, devices]
+        total = now.sum(axis=1, keepdims=True)
+        if not total.all():
+            raise UserError(f"No device can have released what one did at its step {step}.")
+        now /= total
+        forward[step, devices] = now
+        ahead[devices] = now @ transitions
+        here = wanted == step
+        if here.any():
+            inverted[:, here] = _inverted(beliefs, numbers, released)[:, np.newaxis]
+    backward = np.ones((n, d))
+    for step in range(length - 1, -1, -1):
+        both = forward[step] * backward
+        forward[step] = both / both.sum(axis=1, keepdims=True)
+        backward = (told[step] * backward) @ transitions.T
+        backward /= backward.sum(axis=1, keepdims=True)
+    return forward.transpose(1, 0, 2), leakage, inverted, deviation
+
+
+def _inverted(beliefs: Beliefs, numbers: Integers, released: Integers) -> Floats:
+    """(2, d) sums over the devices of the raw estimator, and of its square."""
+    different, which = np.unique(numbers, return_inverse=True)
+    kernel = beliefs.kernel(different)
+    if np.linalg.det(kernel).min() < _SINGULAR:
+        return np.full((2, kernel.shape[1]), np.nan)
+    estimate = np.linalg.inv(kernel)[which, released]
+    return np.array([estimate.sum(axis=0), np.square(estimate).sum(axis=0)])

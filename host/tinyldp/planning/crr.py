@@ -1,0 +1,74 @@
+"""The integers of CRR: the share of steps that tell nothing, rounded toward more noise.
+
+e = ceil(2^14 e^-epsilon) of 2^14 steps release a fresh sample, so that -ln(e / 2^14) is at most
+epsilon, and with e - 1 above it. The prior and the transitions are the study's, or counted in
+its public training series.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
+from tinyldp.crr.model import ROW_SCALE
+from tinyldp.crr.training import trained_model
+from tinyldp.crr_study import CrrSettings
+from tinyldp.errors import UserError
+from tinyldp.figures import stated
+from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.study import EPSILON_UNIT, Study
+from tinyldp_protocol.task import Task
+
+
+def choose_crr(study: Study) -> Task:
+    """The Task of a study of CRR, trained where the study says so.
+
+    Raises UserError, one sentence, for series that can't be read or say too little, an epsilon
+    below CRR's resolution, and tables that are larger than the board's memory for them.
+    """
+    settings = study.crr
+    assert settings is not None
+    trained = with_model(study, settings)
+    task = trained.task(None if study.thresholds else [share(study) << 10])
+    room = settings.board_memory
+    need = 0 if room is None else table_bytes(task)
+    if room is not None and need > room:
+        raise UserError(
+            f"the tables of {study.domain} symbols"
+            + ("" if settings.block is None else f" in blocks of {settings.block}")
+            + f" take {need:,} bytes of a board's memory, and there are {room:,} for them: take "
+            + ("fewer symbols" if settings.block is None else "shorter blocks or fewer symbols")
+            + ", or name more in [fleet] board_memory."
+        )
+    return task
+
+
+def with_model(study: Study, settings: CrrSettings) -> Study:
+    """The study with the model that its training series make, or as it is."""
+    if settings.model is not None:
+        return study
+    model = trained_model(
+        settings.train,
+        study.bins,
+        study.missing,
+        study.domain,
+        settings.memory or 1,
+        settings.smoothing,
+    )
+    return replace(study, crr=replace(settings, model=model))
+
+
+def share(study: Study) -> int:
+    """e, of the study's epsilon."""
+    assert study.epsilon is not None
+    epsilon = Fraction(study.epsilon, EPSILON_UNIT)
+    found = math.ceil(ROW_SCALE * exp_bounds(-epsilon)[1])
+    if found >= ROW_SCALE:
+        least = log_upper(Fraction(ROW_SCALE, ROW_SCALE - 1))
+        raise UserError(
+            f"[privacy] epsilon must be {digits_up(least)} or more for CRR, whose shares are "
+            f"counted in 1/16384, but is {stated(epsilon, EPSILON_UNIT)}."
+        )
+    return found

@@ -1,0 +1,320 @@
+"""What CRR costs: expected loss beside the least there is and beside k-RR, and memory.
+
+The loss is averaged over beliefs along one long history, drawn as the model has it: of each
+belief exactly, so that only how often it comes about is sampled.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
+from tinyldp.certify.crr import drift_bound, releases_in
+from tinyldp.crr.lp import MOST_CELLS, block_loss, least_loss, loss_matrix
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.steps import Policy, Step, expected_loss, policy_of, q_of, share_of
+from tinyldp.crr.training import PUBLIC
+from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
+from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
+from tinyldp.study import Study
+from tinyldp_device.mechanism import make_mechanism
+from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
+
+_WORD = 4
+_SEED = 11
+# Releases of the history, and the beliefs of it that the linear program is solved for.
+_HISTORY = 1000
+_WORK = 4_000_000
+_COMPARED = 40
+_COMPARED_LARGE = 10
+_LARGE = 1024
+_BATCHES = 20
+# Steps of a sequence, where the study names none.
+_STEPS = 10
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class CrrCosts:
+    """What a release costs and tells.
+
+    loss: expected, of a step; spread: its standard error from the sampled history. optimum: the
+    least of any mechanism with this epsilon (with the same marginal, for preserve) over `compared`
+    of the `beliefs` met; gap and largest_gap: what the rule has above it for the same, on average
+    and at most; None where the linear program is too large. rarest: the least belief met that is
+    not 0, over kappa = 1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr:
+    k-RR's loss at the same epsilon a step; sequence, krr_sequence: at the same loss of privacy of
+    a sequence, and its loss then (None with memory above 1). drift: bound of the factor, None
+    without one.
+    """
+
+    epsilon: float
+    fallback: float
+    drift: float | None
+    w: int | None
+    sequence_epsilon: float | None
+    loss: float
+    spread: float
+    optimum: float | None
+    gap: float | None
+    largest_gap: float | None
+    compared: int
+    beliefs: int
+    rarest: float
+    krr: float
+    sequence: SequenceMatch | None
+    krr_sequence: float | None
+    table_bytes: int
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        matched = self.sequence
+        return {
+            "expected_loss": self.loss,
+            "standard_error": self.spread,
+            "optimum": self.optimum,
+            "gap": self.gap,
+            "largest_gap": self.largest_gap,
+            "compared": self.compared,
+            "beliefs": self.beliefs,
+            "rarest_over_kappa": self.rarest,
+            "krr": {
+                "same_epsilon": self.krr,
+                "same_sequence": self.krr_sequence,
+                "sequence_steps": None if matched is None else matched.steps,
+                "sequence_epsilon": None if matched is None else matched.budget,
+                "krr_epsilon": None if matched is None else matched.epsilon,
+            },
+            "leakage": {
+                "epsilon": self.epsilon,
+                "wrong_model": self.fallback,
+                "drift_bound": self.drift,
+                "w": self.w,
+                "sequence": self.sequence_epsilon,
+            },
+            "table_bytes": self.table_bytes,
+            "warnings": list(self.warnings),
+        }
+
+
+def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
+    trained = study.crr is not None and bool(study.crr.train)
+    costs = costs_of(task, policy_of(task), progress)
+    if not trained:
+        return costs
+    return replace(costs, warnings=(PUBLIC, *costs.warnings))
+
+
+def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
+    """Of a Task under a policy, which is its device's."""
+    block = task.block or 1
+    losses = loss_matrix(task.loss, task.symbols, _table(task))
+    together = block_loss(losses, block)
+    steps = _history(policy, len(together))
+    share = share_of(task)
+    exact, costs = _losses(steps, share, together, block)
+    optimum = gap = largest = None
+    compared = 0
+    if together.size <= MOST_CELLS:
+        compared = min(len(steps), _COMPARED if together.size <= _LARGE else _COMPARED_LARGE)
+        optimum, gap, largest = _gaps(task, steps, costs, together, compared, progress)
+    epsilon = log_upper(1 / q_of(task))
+    drift = drift_bound(task)
+    bound = epsilon if drift is None else min(epsilon, drift)
+    sequence = None if task.w is None else releases_in(task, task.w) * (epsilon + bound)
+    matched, krr_sequence = None, None
+    rows = np.array(task.transitions, dtype=float).reshape(-1, task.symbols) / ROW_SCALE
+    prior = np.array(task.prior, dtype=float) / PRIOR_SCALE
+    shares = _long_run(steps, block, task.symbols)
+    if (task.memory or 1) == 1:
+        matched = match_sequence(prior, rows, float(epsilon) / block, task.w or _STEPS)
+        krr_sequence = krr_loss(shares, matched.epsilon, losses)
+    rarest = min(min(b for b in step.belief if b) for step in steps)
+    kappa = float(q_of(task) / (1 + q_of(task)))
+    return CrrCosts(
+        epsilon=float_up(epsilon),
+        fallback=float_up(2 * epsilon),
+        drift=None if drift is None or drift >= epsilon else float_up(exp_bounds(drift)[1]),
+        w=task.w,
+        sequence_epsilon=None if sequence is None else float_up(sequence),
+        loss=exact,
+        spread=_spread(costs),
+        optimum=optimum,
+        gap=gap,
+        largest_gap=largest,
+        compared=compared,
+        beliefs=len(steps),
+        rarest=rarest / PRIOR_SCALE / kappa,
+        krr=krr_loss(shares, float(epsilon) / block, losses),
+        sequence=matched,
+        krr_sequence=krr_sequence,
+        table_bytes=table_bytes(task),
+        warnings=(),
+    )
+
+
+def _table(task: Task) -> Array | None:
+    return None if task.costs is None else np.array(task.costs)
+
+
+def _history(policy: Policy, size: int) -> list[Step]:
+    generator = random.Random(_SEED)
+    step, found = policy.first(), []
+    for _ in range(max(40, min(_HISTORY, _WORK // (size * min(size, 64) * 8)))):
+        found.append(step)
+        released = [y for y, marginal in enumerate(step.marginal) if marginal]
+        weights = [step.marginal[y] for y in released]
+        step = policy.after(step, generator.choices(released, weights)[0])
+    return found
+
+
+def _losses(steps: list[Step], share: int, losses: Array, block: int) -> tuple[float, Array]:
+    """(mean, of each belief): expected loss of a step, exact but for floats."""
+    known: dict[Any, float] = {}
+    found = []
+    for step in steps:
+        cost = known.get(step.memory)
+        if cost is None:
+            cost = expected_loss(step, share, losses) / block
+            known[step.memory] = cost
+        found.append(cost)
+    return float(np.mean(found)), np.array(found)
+
+
+def _gaps(
+    task: Task,
+    steps: list[Step],
+    costs: Array,
+    losses: Array,
+    compared: int,
+    progress: Progress | None,
+) -> tuple[float, float, float]:
+    q, block = float(q_of(task)), task.block or 1
+    chosen = np.linspace(0, len(steps) - 1, compared).astype(int)
+    known: dict[Any, float] = {}
+    gaps = []
+    for done, at in enumerate(chosen):
+        step = steps[at]
+        if step.memory not in known:
+            belief = np.array(step.belief) / PRIOR_SCALE
+            known[step.memory] = least_loss(belief, q, losses, task.rule == 1).cost / block
+        # The solver's own tolerance, and the integers', may put the rule below it by a hair.
+        gaps.append(max(0.0, float(costs[at]) - known[step.memory]))
+        if progress is not None:
+            progress(done + 1, len(chosen))
+    least = [known[steps[at].memory] for at in chosen]
+    return float(np.mean(least)), float(np.mean(gaps)), float(max(gaps))
+
+
+def _spread(costs: Array) -> float:
+    """Standard error of the mean, from means of batches: neighbours are alike."""
+    size = len(costs) // _BATCHES
+    means = costs[: size * _BATCHES].reshape(_BATCHES, size).mean(axis=1)
+    return float(means.std(ddof=1) / math.sqrt(_BATCHES))
+
+
+def _long_run(steps: list[Step], block: int, symbols: int) -> Array:
+    """(n,) shares of the values along the history: k-RR is measured on the same."""
+    belief = np.mean([step.belief for step in steps], axis=0) / PRIOR_SCALE
+    cube = belief.reshape((symbols,) * block)
+    axes = range(block)
+    return np.mean(
+        [cube.sum(axis=tuple(other for other in axes if other != at)) for at in axes], axis=0
+    )
+
+
+def table_bytes(task: Task) -> int:
+    """Of the mechanism's own arrays and its Task's lists, on a 32-bit board."""
+    return held_bytes(make_mechanism(task, _NoWords())) + _WORD * sum(
+        len(numbers) for numbers in (task.prior, task.transitions, task.costs) if numbers
+    )
+
+
+class _NoWords:
+    """For a mechanism that is measured and never run."""
+
+    def word(self) -> int:
+        raise NotImplementedError
+
+
+def held_bytes(thing: Any) -> int:
+    """What the arrays and lists of a device package's object take, and of those it holds.
+
+    Each once, however many hold it. The Task's own lists are not counted.
+    """
+    return _held(thing, set())
+
+
+def _held(thing: Any, seen: set[int]) -> int:
+    total = 0
+    for held in vars(thing).values():
+        if id(held) in seen:
+            continue
+        seen.add(id(held))
+        if isinstance(held, array):
+            total += len(held) * held.itemsize
+        elif isinstance(held, bytearray):
+            total += len(held)
+        elif isinstance(held, list | tuple):
+            total += len(held) * _WORD
+        elif type(held).__module__.startswith("tinyldp_device"):
+            total += _held(held, seen)
+    return total
+
+
+def described(task: Task) -> str:
+    text = f"CRR, {RULE_NAMES[task.rule]} with {LOSS_NAMES[task.loss]} loss"
+    if task.block is not None:
+        text += f", blocks of {task.block} steps, memory {task.memory or 1}"
+    share = float(q_of(task))
+    return f"{text}, threshold {task.thresholds[0]} of 2^24 ({share:.4g} of releases tell nothing)"
+
+
+def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
+    """What is hidden, how far releases are off, and beside what, for people."""
+    unit = "step" if task.block is None else f"block of {task.block} steps"
+    hides = (
+        f"Hides: a {unit}, with epsilon {digits_up(Fraction(costs.epsilon))} of what is known "
+        f"before it (twice that between any two values, whatever the model)"
+    )
+    if costs.sequence_epsilon is not None:
+        hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
+    lines = [hides + "."]
+    lines.append(
+        f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average "
+        f"(+- {costs.spread:.2g}, over {costs.beliefs:,} releases)."
+    )
+    if costs.optimum is not None and costs.gap is not None and costs.largest_gap is not None:
+        of = "any rule that keeps the shares" if task.rule == 1 else "any rule"
+        lines.append(
+            f"  The least of {of} (linear program) is {costs.gap:.2g} less on average, "
+            f"{costs.largest_gap:.2g} at most, over {costs.compared} of these."
+        )
+    else:
+        lines.append("  The least of any rule is not known here: its linear program is too large.")
+    if costs.rarest < 1:
+        lines.append(
+            f"  Some values are rare (down to {costs.rarest:.2g} of what a plain mixture needs): "
+            "the paper's formula would not be private for them."
+        )
+    lines.append(f"  k-RR at the same epsilon a step: {costs.krr:.4g}.")
+    if costs.sequence is not None and costs.krr_sequence is not None:
+        lines.append(
+            f"  k-RR that tells as much ({costs.sequence.budget:.4g}) in a sequence of "
+            f"{costs.sequence.steps} steps, with epsilon {costs.sequence.epsilon:.4g} each: "
+            f"{costs.krr_sequence:.4g}."
+        )
+    lines += [f"Warning: {warning}" for warning in costs.warnings]
+    return lines

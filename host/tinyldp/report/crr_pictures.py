@@ -1,0 +1,120 @@
+"""Pictures of what releases of CRR say: shares over time, what was told, and smoothed series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.report.pictures import GAP, ORIGINAL, QUIET, RELEASED, drawing, name_symbols, svg
+from tinyldp_protocol.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Steps of a series that are drawn one by one.
+_ZOOM = 200
+
+
+def shares_picture(key: str, table: dict[str, Any]) -> str:
+    """The followed values' smoothed shares, each in the band of its intervals; dotted: released."""
+    steps = [row["step"] for row in table["steps"]]
+    names = table["names"] or [f"{value:,}" for value in table["followed"]]
+    with drawing((9.6, 3.2)) as figure:
+        import matplotlib
+
+        axis = figure.subplots()
+        colors = matplotlib.colormaps["tab10"]
+        for i, name in enumerate(names):
+            smoothed, low, high, released = (
+                [row[what][i] for row in table["steps"]]
+                for what in ("smoothed", "low", "high", "released")
+            )
+            color = colors(i)
+            axis.fill_between(steps, low, high, color=color, alpha=0.2, lw=0)
+            line = "-" if len(steps) > 1 else "o"
+            axis.plot(steps, smoothed, line, color=color, lw=1.3, label=name)
+            axis.plot(steps, released, ":", color=color, lw=0.8)
+        axis.set_title("Shares over time: smoothed, and dotted as released")
+        axis.set_xlabel("step")
+        axis.set_ylim(bottom=0)
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        return svg(figure, key, f"Estimated shares of {len(names)} values over time.")
+
+
+def leakage_picture(key: str, table: dict[str, Any]) -> str:
+    """What each release told, and all so far, beside what is certified."""
+    rows = table["steps"]
+    steps = [row["step"] for row in rows]
+    with drawing((9.6, 3.0)) as figure:
+        each, total = figure.subplots(1, 2)
+        bound = [table["epsilon"]] * len(rows)
+        for axis, names, certified in (
+            (each, ("largest", "leakage"), bound),
+            (total, ("most", "total"), [row["bound"] for row in rows]),
+        ):
+            axis.plot(steps, certified, color=GAP, lw=1.2, label="certified")
+            axis.plot(
+                steps, [row[names[0]] for row in rows], color=ORIGINAL, label="most of a device"
+            )
+            axis.plot(steps, [row[names[1]] for row in rows], color=RELEASED, label="mean")
+            axis.set_ylim(bottom=0)
+            axis.set_xlabel("step")
+            axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+        each.set_title("Told by a release, nats")
+        total.set_title("Told by all releases so far, nats")
+        handles, labels = each.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        return svg(figure, key, f"Information leakage over {len(rows)} steps beside its bound.")
+
+
+def smoothed_picture(
+    key: str,
+    task: Task,
+    symbols: npt.NDArray[Any],
+    known: npt.NDArray[np.bool_],
+    posterior: npt.NDArray[Any],
+    leakage: npt.NDArray[Any],
+    original: npt.NDArray[Any] | None,
+) -> str:
+    """The busiest steps of one series: released, the most probable values, and what was told.
+
+    symbols: (T,) of which known: (T,) are there with all before them. posterior: (T, d).
+    """
+    last = int(known.sum())
+    change = np.concatenate([[0], np.cumsum(np.diff(symbols[:last]) != 0)])
+    width = min(_ZOOM, last)
+    start = int(np.argmax(change[width - 1 :] - change[: last - width + 1]))
+    part = slice(start, start + width)
+    edges = np.arange(start, start + width + 1)
+    with drawing((9.6, 4.2)) as figure:
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        if original is not None and len(original) >= part.stop:
+            above.stairs(
+                original[part], edges, fill=True, color=ORIGINAL, alpha=0.55, lw=0, label="original"
+            )
+        above.stairs(symbols[part], edges, color=RELEASED, lw=1.1, baseline=None, label="released")
+        above.stairs(
+            posterior[part].argmax(axis=1), edges, color=GAP, lw=1.1, ls="--", baseline=None,
+            label="smoothed: most probable",
+        )  # fmt: skip
+        above.set_ylim(bottom=0)
+        above.locator_params(axis="y", integer=True)
+        above.set_title(f"Steps {start:,} to {start + width - 1:,}, one by one")
+        if task.bins is not None:
+            name_symbols(above, task)
+        _told(below, leakage[part], edges)
+        handles, labels = above.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        return svg(figure, key, f"Released and smoothed series of {width} steps.")
+
+
+def _told(axis: Axes, leakage: npt.NDArray[Any], edges: npt.NDArray[Any]) -> None:
+    axis.stairs(leakage, edges, color=QUIET, lw=1, fill=True, alpha=0.5)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("told, nats")
+    axis.set_xlabel("step")

@@ -1,0 +1,109 @@
+"""Conditional randomized response of a fleet on a stream: its loss, and what it gives away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.lp import loss_matrix
+from tinyldp.estimate.crr import Population, decode, population
+from tinyldp.simulate.chains import Chain
+from tinyldp.simulate.crr import DEVICES, CrrFleet
+from tinyldp.simulate.simulation import MODEL, CrrSimulation
+from tinyldp.simulate.sources import make_stream
+from tinyldp.simulate.words import DrawnWords
+from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
+
+# Device steps that are smoothed, too, and steps at which their shares are estimated.
+_SMOOTHED = 200_000
+_SHOWN = 200
+
+
+def simulate_crr(
+    task: Task,
+    devices: int,
+    steps: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    source: str = MODEL,
+    stream_seed: int = 0,
+    smoothed: bool = True,
+) -> CrrSimulation:
+    """Run a fleet for `steps` steps on a source (MODEL: the Task's own chain; else see sources).
+
+    smoothed: the first devices, 200,000 of their steps, are also smoothed (estimate.crr).
+    Raises UserError for a source that can't be played.
+    """
+    started = time.perf_counter()
+    n = task.symbols
+    stream = None
+    if source != MODEL:
+        stream = make_stream(source, task, devices, steps, stream_seed)
+        steps = min(steps, len(stream.counts))
+    sample = min(devices, max(1, _SMOOTHED // steps))
+    original, released = np.zeros((2, sample, steps), dtype=np.uint16)
+    pairs = np.zeros((steps, n * n), dtype=np.int64)
+    leakage, largest, most = np.zeros((3, steps))
+    beliefs = Beliefs(task)
+    done = 0
+    for block, start in enumerate(range(0, devices, DEVICES)):
+        part = slice(start, min(devices, start + DEVICES))
+        size = part.stop - start
+        chain = Chain(task, size, DrawnWords(size, _seed(stream_seed, block, 0)))
+        fleet = CrrFleet(task, size, DrawnWords(size, _seed(seed, block, 1)), beliefs)
+        told = np.zeros(size)
+        kept = slice(start, min(sample, part.stop))
+        for step in range(steps):
+            values = chain.next() if stream is None else stream.values(step)[part]
+            symbols, nats = fleet.step(values)
+            pairs[step] += np.bincount(values * n + symbols, minlength=n * n)
+            told += nats
+            leakage[step] += nats.sum(dtype=np.float64)
+            largest[step] = max(largest[step], nats.max())
+            most[step] = max(most[step], told.max())
+            if start < sample:
+                original[kept, step] = values[: sample - start]
+                released[kept, step] = symbols[: sample - start]
+            done += size
+            if progress is not None:
+                progress(done, devices * steps)
+    seconds = time.perf_counter() - started
+    guessed, shares = _smooth(task, released, beliefs) if smoothed else (None, None)
+    return CrrSimulation(
+        task,
+        devices,
+        steps,
+        seed,
+        seconds,
+        source,
+        pairs.reshape(steps, n, n) / devices,
+        leakage / devices,
+        largest,
+        most,
+        original,
+        released,
+        guessed,
+        shares,
+    )
+
+
+def _smooth(task: Task, released: Array, beliefs: Beliefs) -> tuple[Array, Population]:
+    """(devices, steps) the values of least expected loss, and estimated shares."""
+    n, steps = task.symbols, released.shape[1]
+    shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
+    losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
+    decoded = decode(task, released, beliefs=beliefs)
+    guessed = (decoded.posterior @ losses).argmin(axis=2)
+    return guessed, population(task, released, steps=shown, beliefs=beliefs)
+
+
+def _seed(seed: int, *path: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=path)

@@ -1,0 +1,156 @@
+"""The report of CRR: the decoder's numbers in all forms, its losses, and what it can't say."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.crr_tasks import sticky
+from tests.test_decode_crr import series
+from tests.test_report import FakeStore, render
+from tests.test_report_estimates import add_reports
+from tinyldp.estimate.crr import population
+from tinyldp.report import report_data, text_report, write_csv
+from tinyldp_protocol.messages import ENDED
+from tinyldp_protocol.task import Task
+
+TASK = sticky(4, 1.5, 0.85, bins=[10, 20, 30], epsilon=3 << 15)
+
+
+def store_of(task: Task, released: np.ndarray, present: np.ndarray | None = None) -> FakeStore:
+    store = FakeStore()
+    for i, row in enumerate(released):
+        add_reports(store, task, row, health=ENDED, boot=i + 1, pseudonym=f"{i:016x}")
+    if present is not None:
+        for boot, here in enumerate(present, 1):
+            store.kept[boot] = (released[boot - 1], here)
+    return store
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
+    values, released = series(TASK, 6, 250, 1)
+    present = np.ones(released.shape, dtype=bool)
+    if lost:
+        present[3, 100] = False
+        present[5, 0] = False
+    store = store_of(TASK, released, present)
+    store.originals[store.rows[0].pseudonym] = values[0]
+    data = report_data(store.store)
+    assert json.loads(json.dumps(data)) == data
+    (table,) = data["crr"]
+    assert table["problem"] is None
+    assert (table["segments"], table["cut"]) == ((5, 1) if lost else (6, 0))
+    assert table["epsilon"] == pytest.approx(1.5, abs=1e-4)
+    steps = [row["step"] for row in table["steps"]]
+    assert (len(steps), steps[0], steps[-1]) == (200, 0, 249)
+    rows = [i for i in range(6) if not lost or i != 5]
+    expected = population(TASK, released[rows], present[rows], steps)
+    for i, row in enumerate(table["steps"]):
+        assert row["devices"] == (5 - (row["step"] >= 100) if lost else 6)
+        for key, column in (
+            ("smoothed", expected.smoothed),
+            ("low", expected.smoothed_low),
+            ("high", expected.smoothed_high),
+            ("released", expected.released),
+        ):
+            assert row[key] == pytest.approx(column[i])
+        assert row["leakage"] == pytest.approx(expected.leakage[i])
+        assert row["most"] == pytest.approx(expected.most[i])
+        assert row["largest"] <= table["epsilon"] + 1e-6
+        assert row["total"] <= row["most"] <= row["bound"] + 1e-3
+        assert row["bound"] == pytest.approx(table["epsilon"] * (row["step"] + 1))
+    assert table["followed"] == [0, 1, 2, 3]
+    assert table["names"][0] == "<10 or missing"
+    assert table["excess"] is None
+
+    text = text_report(data)
+    _, page = render(store, tmp_path, data=data)
+    first = table["steps"][0]
+    shown = [f"{100 * first[name][1]:.1f}" for name in ("smoothed", "low", "high")]
+    cell = f"{shown[0]} ({shown[1]} to {shown[2]}) %"
+    assert cell in text
+    assert cell in page.cells
+    for said in ("certified to make no value likelier", "drawn on the device so that"):
+        assert said in " ".join(text.split())
+        assert said in page.words
+    assert ("1 segments say nothing more" in page.words) == lost
+    assert "shuffled" not in page.words
+    # Two of the Task, and two of each stream; one whose start is lost has no smoothed one.
+    assert page.tags.count("svg") == 2 + 2 * 6 - lost
+    assert len(page.ids) == len(set(page.ids))
+    assert "most probable" in page.words
+
+
+def test_raw_shares_are_given_where_they_say_something() -> None:
+    loose = sticky(3, 1.5, 0.45)
+    _, released = series(loose, 90, 20, 2)
+    (table,) = report_data(store_of(loose, released).store)["crr"]
+    found = population(loose, released)
+    for i, row in enumerate(table["steps"]):
+        assert row["raw"] == pytest.approx(found.raw[i])
+        assert row["raw_deviation"] == pytest.approx(np.sqrt(found.variances[i]))
+        assert row["raw_low"] == pytest.approx(found.low[i])
+    tight = sticky(3, 0.5, 0.97, rule=2)
+    _, released = series(tight, 20, 30, 3)
+    (table,) = report_data(store_of(tight, released).store)["crr"]
+    assert any(None in row["raw"] for row in table["steps"])
+    assert json.loads(json.dumps(table)) == table
+
+
+def test_a_chain_that_is_not_followed_is_told() -> None:
+    other = np.array(TASK.transitions).reshape(4, 4)[:, [1, 0, 3, 2]].ravel().tolist()
+    model = sticky(4, 1.5, 0.85, transitions=other)
+    _, released = series(TASK, 100, 100, 4, model)
+    data = report_data(store_of(TASK, released).store)
+    excess = data["crr"][0]["excess"]
+    assert abs(excess["deviations"]) > 8
+    assert math.copysign(1, excess["excess"]) == math.copysign(1, excess["deviations"])
+    assert "do not follow the Task's chain" in " ".join(text_report(data).split())
+
+
+def test_without_a_start_there_is_no_estimate(tmp_path: Path) -> None:
+    _, released = series(TASK, 2, 9, 5)
+    store = store_of(TASK, released, np.arange(9) > np.zeros((2, 1)))
+    data = report_data(store.store)
+    (table,) = data["crr"]
+    assert "Of no segment the first release has arrived" in table["problem"]
+    assert table["steps"] == []
+    assert "Of no segment" in text_report(data)
+    _, page = render(store, tmp_path, data=data)
+    assert "Of no segment" in page.words
+    assert "Its first release is not there" in page.words
+
+
+def test_a_stream_that_claims_the_impossible_is_left_out() -> None:
+    _, released = series(TASK, 3, 20, 6)
+    store = store_of(TASK, released)
+    store.kept[2] = (np.full(20, 9), np.ones(20, dtype=bool))
+    (table,) = report_data(store.store)["crr"]
+    assert table["segments"] == 2
+    assert "outside 0..3" in table["left_out"][0]
+
+
+def test_released_symbols_are_written(tmp_path: Path) -> None:
+    _, released = series(TASK, 1, 5, 7)
+    paths, left_out = write_csv(store_of(TASK, released).store, tmp_path)
+    lines = paths[0].read_text().splitlines()
+    assert lines == ["step,symbol", *(f"{i},{y}" for i, y in enumerate(released[0].tolist()))]
+    assert left_out == []
+    (table,) = report_data(store_of(TASK, released).store)["crr"]
+    rows = [line.split(",") for line in paths[1].read_text().splitlines()]
+    assert paths[1].name == f"{TASK.id.hex()}-shares.csv"
+    assert len(rows) == 6
+    at = rows[0].index("smoothed 2")
+    assert [float(row[at]) for row in rows[1:]] == [row["smoothed"][2] for row in table["steps"]]
+    at = rows[0].index("bound")
+    assert [float(row[at]) for row in rows[1:]] == [row["bound"] for row in table["steps"]]
+
+
+def test_curves_are_of_shuffled_streams_alone() -> None:
+    _, released = series(TASK, 2, 9, 8)
+    assert report_data(store_of(TASK, released).store, curve=0)["curves"] == []

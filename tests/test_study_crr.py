@@ -1,0 +1,258 @@
+"""Studies of CRR: what they state, what they learn, and one sentence for what is wrong."""
+
+from fractions import Fraction
+
+import pytest
+
+from tests.crr_studies import ROWS, STUDY, crr_study, write_crr
+from tests.planning_studies import study_text
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
+from tinyldp.crr.training import load_series, train
+from tinyldp.errors import UserError
+from tinyldp.planning.crr import choose_crr, with_model
+from tinyldp.study import load_study
+from tinyldp_protocol.task import CRR, CRR_BATCH
+
+PRIOR = "prior = [0.4, 0.35, 0.25]"
+TRAIN = STUDY.replace(PRIOR, "").replace(f"transitions = {ROWS}", 'train = "t.csv"')
+BATCH = (
+    STUDY.replace('"crr"', '"crr-batch"\nblock = 2')
+    .replace(PRIOR, "prior = [0.4, 0.6]")
+    .replace(ROWS, "[[0.9, 0.1], [0.2, 0.8]]")
+    .replace("domain = 3", "domain = 2")
+)
+
+
+def test_what_a_study_states_is_what_its_task_has(tmp_path):
+    study = crr_study(tmp_path)
+    task = study.task([6028 << 10])
+    assert (task.mechanism, task.rule, task.loss, task.costs) == (CRR, 1, 1, None)
+    assert task.prior == [13107, 11469, 8192]
+    assert task.transitions[:3] == [9830, 3277, 3277]
+    study.check(task)
+    assert study.title == "CRR"
+
+
+@pytest.mark.parametrize(("name", "number"), [("hamming", 1), ("absolute", 2), ("squared", 3)])
+def test_losses_by_name(tmp_path, name, number):
+    study = crr_study(tmp_path, STUDY.replace(PRIOR, f'{PRIOR}\nloss = "{name}"'))
+    assert study.task([1 << 20]).loss == number
+
+
+def test_a_table_of_losses(tmp_path):
+    table = "[[0, 1, 1023], [1, 0, 7], [1023, 7, 0]]"
+    task = crr_study(tmp_path, STUDY.replace(PRIOR, f"{PRIOR}\nloss = {table}")).task([1 << 20])
+    assert (task.loss, task.costs) == (4, [0, 1, 1023, 1, 0, 7, 1023, 7, 0])
+
+
+def test_blocks_with_memory(tmp_path):
+    text = BATCH.replace("block = 2", "block = 3\nmemory = 2")
+    text = text.replace("[0.4, 0.6]", "[0.4, 0.2, 0.2, 0.2]")
+    text = text.replace(
+        "[[0.9, 0.1], [0.2, 0.8]]", "[[0.9, 0.1], [0.5, 0.5], [0.4, 0.6], [0.3, 0.7]]"
+    )
+    task = crr_study(tmp_path, text).task([1 << 20])
+    assert (task.mechanism, task.block, task.memory, task.rule) == (CRR_BATCH, 3, 2, 2)
+    assert len(task.prior) == 4
+    assert len(task.transitions) == 8
+
+
+def test_without_a_prior_the_long_run_is_the_prior(tmp_path):
+    task = crr_study(tmp_path, STUDY.replace(PRIOR, "")).task([1 << 20])
+    moved = [
+        sum(task.prior[x] * task.transitions[3 * x + y] for x in range(3)) / ROW_SCALE
+        for y in range(3)
+    ]
+    assert moved == pytest.approx(task.prior, abs=2)
+
+
+def test_the_integers_may_be_stated(tmp_path):
+    text = STUDY.replace("epsilon = 1", "").replace(PRIOR, f"{PRIOR}\nthreshold = 1048576")
+    assert choose_crr(crr_study(tmp_path, text)).thresholds == [1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (PRIOR, "prior = [0.6, 0.4, 0.0]", "prior must be above 0 for every symbol .* for 2: who"),
+        (PRIOR, "prior = [0.6, 0.4]", "prior must have 3 numbers, but has 2"),
+        (PRIOR, "prior = [0.6, 0.4, 0.4]", "prior must sum to 1, but sums to 1.4"),
+        (PRIOR, "prior = [0.6, 0.5, -0.1]", "prior must have no number below 0, but has -0.1"),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.2]", "row 1 of transitions must sum to 1, but .* 0.9"),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.7]", "row 1 of transitions must have 3 numbers, but has 2"),
+        ("[0.3, 0.4, 0.3]", "[0, 1, 0]", "row 1 of transitions says what follows for certain"),
+        (", [0.2, 0.3, 0.5]]", "]", "transitions must be 3 rows.*but there are 2"),
+        (f"transitions = {ROWS}", "", "transitions is missing: give .* train"),
+        (ROWS, "[0.5, 0.5]", "transitions must be a list of rows"),
+        (ROWS, '[["a"]]', "transitions must be a number"),
+        (
+            f"{PRIOR}\ntransitions = {ROWS}",
+            "transitions = [[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.1, 0.8]]",
+            "prior is missing, and the transitions don't make up for it",
+        ),
+        (
+            PRIOR,
+            f'{PRIOR}\nrule = "min-error"',
+            "rule must be one of .* nearest known is min_error",
+        ),
+        (PRIOR, f'{PRIOR}\nloss = "l1"', 'loss must be one of "hamming", "absolute", "squared"'),
+        (PRIOR, f"{PRIOR}\nloss = [[0, 1], [1, 0]]", "loss must be a table of 3 rows of 3"),
+        (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,0,1],[3,1,0]]", "symmetric, but has 2 for 0 and 2"),
+        (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,5,1],[2,1,0]]", "0 for 1 and 1, but has 5"),
+        (PRIOR, f"{PRIOR}\nloss = [[0,1,0.5],[1,0,1],[0.5,1,0]]", "integers 0..1023, but has 0.5"),
+        (PRIOR, f"{PRIOR}\nloss = [[0,1,1024],[1,0,1],[1024,1,0]]", "0..1023, but has 1024"),
+        (PRIOR, f"{PRIOR}\nblock = 2", "block is for CRR in blocks alone, not for CRR"),
+        (
+            PRIOR,
+            f"{PRIOR}\nwindow = 3",
+            "window is for RanSwitch and .* alone, not for CRR",
+        ),
+        (PRIOR, f"{PRIOR}\nsmoothing = 1", "smoothing is for train alone"),
+        (PRIOR, f'{PRIOR}\ntrain = "t.csv"', "prior can't be given beside train"),
+        (PRIOR, f"{PRIOR}\nthreshold = 1000", "threshold must be a multiple of 1024"),
+        (PRIOR, f"{PRIOR}\nepochs = 4", "epochs is for Thresh and HeavyThresh alone"),
+        ("epsilon = 1", "epsilon = 1\nk = 3", "k is for .* alone, not for CRR"),
+        ("epsilon = 1", "epsilon = 1\ndelta = 0.1", "delta is for w steps together.*w is missing"),
+        ("epsilon = 1", "epsilon = 1\ndelta = 0\nw = 3", "delta is for w steps.*must be above 0"),
+        ("epsilon = 1", "", "Nothing says how much CRR must hide"),
+        ("domain = 3", "domain = 33", "domain must be 32 or less for CRR, but is 33"),
+        ("domain = 3", "domain = 3\n[fleet]\nboard_memory = 0", "board_memory must be 1 byte or"),
+    ],
+)
+def test_bad_studies_get_one_sentence(tmp_path, old, new, sentence):
+    assert old in STUDY
+    with pytest.raises(UserError, match=sentence) as error:
+        crr_study(tmp_path, STUDY.replace(old, new))
+    assert str(error.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("block = 2", "", "block is missing"),
+        ("block = 2", "block = 1", "block must lie in 2..10, but is 1"),
+        ("block = 2", "block = 2\nmemory = 3", "memory must lie in 1..2, the block, but is 3"),
+        ("block = 2", 'block = 2\nrule = "preserve"', 'rule must be "min_error" for crr-batch'),
+        ("domain = 2", "domain = 12", "transitions must be 12 rows"),
+    ],
+)
+def test_bad_blocks_get_one_sentence(tmp_path, old, new, sentence):
+    with pytest.raises(UserError, match=sentence):
+        crr_study(tmp_path, BATCH.replace(old, new))
+
+
+def test_blocks_for_which_no_device_has_room(tmp_path):
+    text = BATCH.replace("domain = 2", "domain = 8").replace("block = 2", "block = 4")
+    with pytest.raises(UserError, match=r"blocks of 4 make 4,096 .* a block of 3 would"):
+        crr_study(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["ranswitch", "grr", "lbd", "thresh"])
+def test_other_mechanisms_have_none_of_it(tmp_path, name):
+    path = tmp_path / "s.toml"
+    path.write_text(study_text(name, "epsilon = 1", 'rule = "preserve"'))
+    with pytest.raises(UserError, match=f"rule is for CRR alone, not for {name}"):
+        load_study(path)
+
+
+def test_training_counts_what_follows_and_never_across_a_gap(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n0,2\n1,\n0,2\n1,2\n")
+    series = load_series(tmp_path / "t.csv")
+    assert series == [[0, 1, 0, 1], [2, None, 2, 2]]
+    model = train(series, 3, 1, Fraction(1))
+    # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 once, and each count has one more.
+    assert model.transitions == tuple(
+        whole_shares([Fraction(n) for n in row], ROW_SCALE)[i]
+        for row in ([1, 3, 1], [2, 1, 1], [1, 1, 2])
+        for i in range(3)
+    )
+    assert model.prior == tuple(whole_shares([Fraction(n) for n in (3, 3, 4)], PRIOR_SCALE))
+
+
+def test_training_with_memory(tmp_path):
+    model = train([[0, 0, 1, 0, 0, 1]], 2, 2, Fraction(1))
+    # After 0, 0 comes 1 twice; after 0, 1 comes 0; after 1, 0 comes 0; after 1, 1 nothing.
+    assert model.transitions == (4096, 12288, 10923, 5461, 10923, 5461, 8192, 8192)
+    assert sum(model.prior) == PRIOR_SCALE
+
+
+def test_training_makes_symbols_as_devices_do(tmp_path):
+    (tmp_path / "t.csv").write_text("value\n5\n12\n\n25\n7\n")
+    study = crr_study(tmp_path, TRAIN.replace("domain = 3", "bins = [10, 20]"))
+    settings = study.crr
+    assert settings is not None
+    model = with_model(study, settings).crr
+    assert model is not None
+    assert model.model == train([[0, 1, None, 2, 0]], 3, 1, Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "sentence"),
+    [
+        ("0\n1\n3\n", TRAIN, r"t.csv: reading 2 is 3, outside the alphabet 0..2"),
+        ("0\n1\n-1\n", TRAIN, r"reading 2 is -1, outside the alphabet"),
+        ("0\nx\n", TRAIN, "'x' is not a whole number"),
+        ("", TRAIN, "t.csv is empty"),
+        ("1\n", TRAIN, "too short: none has 2 readings in a row"),
+        (None, TRAIN, "There is no file .*t.csv"),
+        (
+            "0\n1\n0\n",
+            TRAIN.replace('"t.csv"', '"t.csv"\nsmoothing = 0'),
+            "only one symbol, or none, after symbol 0: .* smoothing must be above 0",
+        ),
+    ],
+)
+def test_bad_training_gets_one_sentence(tmp_path, content, text, sentence):
+    if content is not None:
+        (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        choose_crr(crr_study(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("new", "sentence"),
+    [
+        ("train = []", "train names no file"),
+        ("train = [3]", "train must be a list of files"),
+        ('train = "t.csv"\nsmoothing = -1', "smoothing must lie in 0..1000000, but is -1"),
+    ],
+)
+def test_bad_training_keys_get_one_sentence(tmp_path, new, sentence):
+    with pytest.raises(UserError, match=sentence):
+        crr_study(tmp_path, TRAIN.replace('train = "t.csv"', new))
+
+
+def test_a_trained_task_is_of_its_study_without_the_series(tmp_path):
+    (tmp_path / "t.csv").write_text("0\n1\n2\n0\n1\n")
+    task = choose_crr(crr_study(tmp_path, TRAIN))
+    (tmp_path / "t.csv").unlink()
+    load_study(write_crr(tmp_path, TRAIN)).check(task)
+    other = TRAIN.replace('train = "t.csv"', 'train = "t.csv"\nrule = "min_error"')
+    with pytest.raises(UserError, match="its rule is 1, and the study's 2"):
+        crr_study(tmp_path, other).check(task)
+
+
+def test_whole_shares_sum_and_keep_what_is_positive():
+    tiny = [Fraction(1), Fraction(1, 10**9), Fraction(0), Fraction(2)]
+    found = whole_shares(tiny, ROW_SCALE)
+    assert sum(found) == ROW_SCALE
+    assert found[1] == 1
+    assert found[2] == 0
+    with pytest.raises(ValueError, match="no whole shares"):
+        whole_shares([Fraction(0)], 5)
+    with pytest.raises(ValueError, match="is all"):
+        whole_shares([Fraction(1), Fraction(0)], 5, 4)
+
+
+def test_a_chain_that_leaves_a_state_has_no_long_run():
+    assert stationary([8192, 8192, 0, 16384], 2, 1) is None
+
+
+def test_a_stream_to_play(tmp_path):
+    study = crr_study(tmp_path, STUDY + '[stream]\nsource = "recordings"\nseed = 3\n')
+    assert (study.source, study.seed) == ("recordings", 3)
+    assert crr_study(tmp_path).source is None
+    with pytest.raises(UserError, match="source must be"):
+        crr_study(tmp_path, STUDY + '[stream]\nsource = "noise"\n')
+    with pytest.raises(UserError, match="seed must be 0 or more"):
+        crr_study(tmp_path, STUDY + "[stream]\nseed = -3\n")
