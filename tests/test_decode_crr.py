@@ -141,7 +141,8 @@ def test_shares_behind_blocks() -> None:
     task = make_task(CRR_BATCH, rule=2, block=2, **{name: getattr(task, name) for name in names})
     chain = Chain(task, 300, DrawnWords(300, np.random.SeedSequence(1)))
     values = np.array([chain.next() for _ in range(12)])
-    fleet = make_fleet(task, 300, DrawnWords(300, np.random.SeedSequence(2)), BlockBeliefs(task))
+    beliefs = BlockBeliefs(task)
+    fleet = make_fleet(task, 300, DrawnWords(300, np.random.SeedSequence(2)), beliefs)
     released = np.concatenate([fleet.release(values[at : at + 2])[0] for at in range(0, 12, 2)])
     found = population(task, released.T)
     truth = np.array([(values == value).mean(axis=1) for value in range(3)]).T
