@@ -197,8 +197,11 @@ def test_blocks_tell_no_more_than_the_certificate(task):
     block = task.block or 1
     again = Task({**numbers_of(task), "w": 1 + block})
     policy = device_policy(task)
-    bound = crr.figures(again, policy, None).sequence
+    found = crr.figures(again, policy, None)
+    bound = found.opening
     assert bound is not None
+    assert found.sequence is not None
+    assert bound < found.sequence
     # As many steps as may touch two blocks.
     assert releases_in(again, 1 + block) == 2
     assert log_upper(leakage_of_blocks(task, policy)) <= bound
@@ -218,7 +221,7 @@ class NeverUpdated(BlockPolicy):
 def test_blocks_whose_belief_is_never_updated_tell_more_than_the_certificate():
     task = batch_task([16384, 16384], [16220, 164, 164, 16220], 2218, 2)
     again = Task({**numbers_of(task), "w": 3})
-    bound = crr.figures(again, device_policy(task), None).sequence
+    bound = crr.figures(again, device_policy(task), None).opening
     assert bound is not None
     policy = NeverUpdated(BlockCoupling(task))
     assert log_upper(leakage_of_blocks(task, policy)) > bound

@@ -279,7 +279,7 @@ def test_a_long_certificate_shows_progress(
     capsys.readouterr()
     assert cli.main(["certify", str(path.with_suffix(".task"))]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"{n} of 10 points of the privacy curve" for n in range(1, 11)]
+    assert said == [f"{n} of 10 steps of certifying" for n in range(1, 11)]
 
 
 def test_output_is_never_what_is_read(

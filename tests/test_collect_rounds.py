@@ -418,6 +418,7 @@ def test_a_new_store_beside_devices_that_have_spent(fleet):
     assert all(device.most() <= task.epsilon for device in line.devices)
     published = [row for row in decisions if row.published]
     assert [row.n for row in published] == [16]
+    assert task.w is not None
     assert published[0].t >= 25 + task.w
 
 

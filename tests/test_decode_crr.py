@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.crr_tasks import random_crr, sticky
+from tests.crr_tasks import random_crr, sticky, threshold
 from tests.faults import planted
 from tests.simulating import FALSE_ALARM, make_task
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.blocks import BlockBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate import crr
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
-from tinyldp.simulate.crr import CrrFleet
+from tinyldp.simulate.crr import CrrFleet, make_fleet
 from tinyldp.simulate.words import DrawnWords
-from tinyldp_device.coupling import Coupling
-from tinyldp_protocol.task import RANSWITCH, SCALE, Task
+from tinyldp_device.blocks import NOWHERE, BlockCoupling
+from tinyldp_device.coupling import BELIEF, Coupling
+from tinyldp_protocol.task import CRR_BATCH, RANSWITCH, SCALE, Task
 
 # Alike in all: none of its beliefs has a rare value, so that every kernel can be inverted.
 LOOSE = sticky(3, 1.5, 0.45)
@@ -79,6 +81,81 @@ def test_posteriors_are_those_of_all_paths(seed: int) -> None:
     found = decode(task, np.array([released]))
     assert found.posterior[0] == pytest.approx(expected, abs=1e-9)
     assert (found.leakage[0] <= -np.log(q) + 1e-6).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_posteriors_of_blocks_are_those_of_all_paths(seed: int) -> None:
+    """Two whole blocks and a short one, of memory 1 to the block; a second device goes on."""
+    rng = np.random.default_rng(seed)
+    n, block = (2, 3) if seed % 2 else (3, 2)
+    memory = 1 + seed % block
+    task = random_crr(rng, n=n, block=block, memory=memory, thresholds=[threshold(3)])
+    q = task.thresholds[0] / SCALE
+    steps = 2 * block + 1
+    coupling = BlockCoupling(task)
+    tables, released = [], []
+    for length in (block, block, 1):
+        coupling.make(length)
+        share = np.array(coupling.marginal[: coupling.count]) / BELIEF
+        k = int(rng.choice(coupling.count, p=share))
+        told = np.full(coupling.size, share[k])
+        for x in range(coupling.size):
+            if coupling.target[x] != NOWHERE:
+                told[x] = q * share[k] + (1 - q) * coupling.joint(x, k) / coupling.belief[x]
+        tables.append(told)
+        chosen = coupling.kept[k]
+        released += [chosen // n**i % n for i in reversed(range(length))]
+        coupling.update(k)
+
+    def number(symbols: tuple[int, ...]) -> int:
+        return int(np.polyval(symbols, n))
+
+    prior = np.array(task.prior) / 2**15
+    rows = np.array(task.transitions).reshape(-1, n) / 2**14
+
+    def posterior(length: int) -> np.ndarray:
+        found = np.zeros((length, n))
+        for path in itertools.product(range(n), repeat=length):
+            chance = prior[number(path[:memory])]
+            for step in range(memory, length):
+                chance *= rows[number(path[step - memory : step]), path[step]]
+            for told, start in zip(tables, range(0, length, block), strict=False):
+                chance *= told[number(path[start : start + block])]
+            found[range(length), path] += chance
+        return found / found.sum(axis=1, keepdims=True)
+
+    found = decode(task, np.array([released, released]), ended=[True, False])
+    assert found.posterior[0] == pytest.approx(posterior(steps), abs=1e-9)
+    assert found.posterior[1, :-1] == pytest.approx(posterior(steps - 1), abs=1e-9)
+    assert np.isnan(found.posterior[1, -1]).all()
+    assert found.known.sum(axis=1).tolist() == [steps, steps - 1]
+    assert found.leakage[0, ::block].min() >= 0
+    assert found.leakage[0].max() > 0
+    assert found.leakage[0].max() <= -np.log(q) + 1e-6
+    assert (np.delete(found.leakage[0], np.arange(0, steps, block)) == 0).all()
+
+
+def test_shares_behind_blocks() -> None:
+    task = sticky(3, 1.5, 0.85)
+    names = ("symbols", "loss", "thresholds", "prior", "transitions")
+    task = make_task(CRR_BATCH, rule=2, block=2, **{name: getattr(task, name) for name in names})
+    chain = Chain(task, 300, DrawnWords(300, np.random.SeedSequence(1)))
+    values = np.array([chain.next() for _ in range(12)])
+    beliefs = BlockBeliefs(task)
+    fleet = make_fleet(task, 300, DrawnWords(300, np.random.SeedSequence(2)), beliefs)
+    released = np.concatenate([fleet.release(values[at : at + 2])[0] for at in range(0, 12, 2)])
+    found = population(task, released.T)
+    truth = np.array([(values == value).mean(axis=1) for value in range(3)]).T
+    # 36 errors of a normal law: none beyond 5.5, but once in a million.
+    assert (np.abs(found.smoothed - truth) < 5.5 * np.sqrt(found.spreads)).all()
+    assert np.isnan(found.raw).all()
+    assert found.total == pytest.approx(np.cumsum(found.leakage))
+    impossible = np.full((1, 2), 2)
+    kept = beliefs.kept[0, : beliefs.count[0]].tolist()
+    left_out = next(block for block in range(9) if block not in kept)
+    impossible[0] = divmod(left_out, 3)
+    with pytest.raises(UserError, match="No device can have released"):
+        decode(task, impossible)
 
 
 def test_smoothing_errs_less_than_what_was_released() -> None:

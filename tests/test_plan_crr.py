@@ -13,6 +13,7 @@ from tests.crr_studies import STUDY, crr_study, crr_task, write_crr
 from tinyldp.audit import audit
 from tinyldp.certify import certify
 from tinyldp.certify.bounds import exp_bounds
+from tinyldp.cli import main
 from tinyldp.crr.device import device_policy
 from tinyldp.crr.lp import loss_matrix
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
@@ -225,3 +226,47 @@ def test_k_rr_is_matched_to_the_budget():
 def test_an_audit_says_in_one_sentence_that_it_does_not_attack_crr():
     with pytest.raises(UserError, match="does not attack CRR"):
         audit(chain(Fraction(4, 5), 1), "cpython")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(list(arguments))
+    caught = capsys.readouterr()
+    return code, caught.out + caught.err
+
+
+def test_from_the_command_line_to_a_certificate(tmp_path, capsys):
+    study = write_crr(tmp_path)
+    assert run(capsys, "plan", str(study))[0] == 0
+    task = str(tmp_path / "crr.task")
+    code, text = run(capsys, "certify", task)
+    assert code == 0
+    assert "epsilon 1: met" in text
+    code, text = run(capsys, "certify", task, "--json")
+    assert code == 0
+    assert json.loads(text)["crr"]["belief"]["fault"] is None
+    # Stated integers that tell more than the target.
+    write_crr(tmp_path, STUDY.replace(PRIOR, f"{PRIOR}\nthreshold = 1048576"))
+    code, text = run(capsys, "plan", str(study))
+    assert code == 0
+    assert "MORE THAN THE TARGET (epsilon 1)" in text
+    code, text = run(capsys, "certify", task)
+    assert code == 1
+    assert "epsilon 1: EXCEEDED" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (PRIOR, "prior = [0.6, 0.4, 0]", "prior must be above 0"),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.4]", "row 1 of transitions must sum to 1"),
+        ("domain = 3", "domain = 3\n[fleet]\nboard_memory = 9", "bytes of a board's memory"),
+        (PRIOR, f'{PRIOR}\ntrain = "t.csv"', "prior can't be given beside train"),
+    ],
+)
+def test_bad_input_is_one_sentence_on_the_command_line(tmp_path, capsys, old, new, sentence):
+    study = write_crr(tmp_path, STUDY.replace(old, new))
+    code, text = run(capsys, "plan", str(study))
+    assert code == 2
+    assert sentence in text
+    assert text.count("\n") == 1
+    assert not (tmp_path / "crr.task").exists()

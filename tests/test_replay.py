@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.crr_tasks import random_crr, threshold
 from tinyldp.errors import UserError
 from tinyldp.replay import boot_nonce, bytes_needed, displacements, replay
 from tinyldp_device.agent import Agent
@@ -88,13 +89,13 @@ def run_device(
         agent.tick(symbol)
         agent.service()
     agent.stop()
-    for _ in range((task.window or 0) + 1):
+    for _ in range((task.window or task.block or 1) + 1):
         agent.tick(None)
         agent.service()
     assert agent.health == ENDED
     assert list(wire.values) == list(range(-(-agent.count // task.batch)))
     data = b"".join(wire.values.values())
-    if task.mechanism >= OUE:
+    if task.mechanism in (OUE, OLH):
         rows = np.frombuffer(data, np.uint8).reshape(-1, task.width).tolist()
         return bytes(entropy.nonce), rows[: agent.count]
     values = [int(v) for v in np.frombuffer(data, dtype="<u2" if task.width == 2 else "u1")]
@@ -133,6 +134,24 @@ def test_replay_gives_what_an_oracle_reports(
     assert found.shape == ((n, task.width) if mechanism >= OUE else (n,))
     other = with_other_words(words, pool or pool_words(task))
     assert replay(task, other, stream, pool).tolist() != reported
+
+
+@pytest.mark.parametrize("pool", [64, 3])
+@pytest.mark.parametrize("block", [None, 3])
+def test_replay_gives_what_crr_releases(block: int | None, pool: int) -> None:
+    """With a short block at the end."""
+    more = {} if block is None else {"block": block, "memory": 2}
+    task = random_crr(np.random.default_rng(1), n=3, batch=7, thresholds=[threshold(1)], **more)
+    n = 200
+    words = words_for(task, n=n, pool=pool)
+    stream = [int(s) for s in np.random.default_rng(1).integers(0, 3, n)]
+    nonce, released = run_device(task, words, stream, pool)
+    assert boot_nonce(words) == nonce
+    assert len(released) == n
+    assert replay(task, words, stream, pool).tolist() == released
+    assert replay(task, with_other_words(words, pool), stream, pool).tolist() != released
+    with pytest.raises(UserError, match="no displacement"):
+        displacements(task, words, n)
 
 
 @pytest.mark.parametrize("mechanism", [GRR, OUE, OLH])

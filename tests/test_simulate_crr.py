@@ -156,6 +156,22 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
             assert said in text
 
 
+def test_blocks_are_simulated(tmp_path: Path) -> None:
+    task = random_crr(np.random.default_rng(2), n=3, block=3, memory=2, loss=1, costs=None)
+    found = simulated(task, 30, 20)
+    wrong = found.original != found.released
+    assert found.mean_loss == pytest.approx(wrong.mean())
+    told = decode(task, found.released, ended=True).leakage
+    assert found.leakage == pytest.approx(told.mean(axis=0), abs=1e-6)
+    assert found.total_bound == pytest.approx(7 * found.epsilon)
+    assert found.most[-1] <= found.total_bound + 1e-3
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["mechanism"] == "crr-batch"
+    assert data["krr_loss"] == found.response_loss(found.epsilon / 3)
+    assert "leakage of a block of 3" in text_simulation(found)
+    write_picture(found, tmp_path / "s.svg")
+
+
 def test_progress_is_told() -> None:
     done: list[tuple[int, int]] = []
     simulate(sticky(2, 1, 0.9), 10, 5, progress=lambda *told: done.append(told))

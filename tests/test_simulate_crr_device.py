@@ -15,7 +15,7 @@ from tinyldp.crr import beliefs, couplings
 from tinyldp.simulate import crr
 from tinyldp.simulate.words import GivenWords
 from tinyldp_device.coupling import BELIEF, Coupling
-from tinyldp_protocol.task import SCALE
+from tinyldp_protocol.task import SCALE, Task
 
 DEVICES = 3
 STEPS = 40
@@ -32,6 +32,27 @@ def same_series(tasks: int, seed: int) -> bool:
             released = crr.release(task, values, words)
         except (ValueError, IndexError):
             return False
+        for i in range(DEVICES):
+            if played(task, values[i], words[i])[0] != released[i].tolist():
+                return False
+    return True
+
+
+def random_blocks(rng: np.random.Generator) -> Task:
+    """Any Task of blocks, small enough to be played through quickly."""
+    n, block = [(2, 2), (2, 4), (3, 2), (3, 3), (5, 2), (2, 3)][int(rng.integers(6))]
+    return random_crr(rng, n=n, block=block, memory=int(rng.integers(1, min(block, 3) + 1)))
+
+
+def same_blocks(tasks: int, seed: int) -> bool:
+    """As same_series, for CRR_BATCH: with whole blocks, and with a shorter one at the end."""
+    rng = np.random.default_rng(seed)
+    for _ in range(tasks):
+        task = random_blocks(rng)
+        steps = int(rng.integers(0, 20))
+        values = rng.integers(0, task.symbols, (DEVICES, steps))
+        words = random_words(rng, (DEVICES, 400))
+        released = crr.release(task, values, words)
         for i in range(DEVICES):
             if played(task, values[i], words[i])[0] != released[i].tolist():
                 return False
@@ -84,6 +105,10 @@ def test_couplings_equal_the_device() -> None:
 
 def test_series_equal_the_device() -> None:
     assert same_series(25, 2)
+
+
+def test_blocks_equal_the_device() -> None:
+    assert same_blocks(40, 5)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.rounds_studies import NAMES, rounds_study, rounds_task
 from tinyldp.errors import UserError
 from tinyldp.simulate import (
     RoundSimulation,
+    Sweep,
     simulate,
     sweep,
     text_simulation,
@@ -136,6 +137,7 @@ def test_sweeps_run_every_method_at_every_setting(tmp_path: Path) -> None:
     swept = sweep(
         study, 20_000, 40, 2, lambda *done: told.append(done), epsilons=EPSILONS, windows=WINDOWS
     )
+    assert isinstance(swept, Sweep)
     assert told == [(n, 56) for n in range(1, 57)]
     assert [(p.method, p.epsilon, p.w) for p in swept.against_epsilon] == [
         (name, epsilon, 10) for epsilon in (1.0, 3.0) for name in NAMES
@@ -174,6 +176,7 @@ def test_sweeps_run_every_method_at_every_setting(tmp_path: Path) -> None:
 def test_sweeps_of_some_methods_and_one_side(tmp_path: Path) -> None:
     study = study_file(tmp_path, oracle="auto")
     swept = sweep(study, None, 20, 1, epsilons=EPSILONS, windows=(), methods=("lbu", "lpa"))
+    assert isinstance(swept, Sweep)
     assert len(swept.against_epsilon) == 4
     assert swept.against_w == ()
     assert swept.devices == 300

@@ -22,7 +22,7 @@ from tinyldp.study import STREAMS, refuse_rounds
 from tinyldp_device.entropy import Entropy, EntropyError, Replay
 from tinyldp_device.mechanism import make_mechanism, pool_words, step_words
 from tinyldp_protocol.hashing import PRIME
-from tinyldp_protocol.task import JITTERSORT, OLH, OUE, SCALE, Task
+from tinyldp_protocol.task import CRR, CRR_BATCH, JITTERSORT, OLH, OUE, SCALE, Task
 
 # Indices are released modulo this, the largest alphabet.
 _INDICES = 65536
@@ -70,6 +70,9 @@ def _redraws(task: Task, n: int) -> float:
         return 89 + 3 * n * task.window / SCALE
     if task.mechanism == OLH:
         return 89 + 3 * 2 * n * (1 - 512 * PRIME / SCALE)
+    if task.mechanism in (CRR, CRR_BATCH):
+        # Above the last whole share of at most 2^15 units.
+        return 89 + 3 * n * (1 << 15) / SCALE
     return 0
 
 
@@ -125,8 +128,10 @@ def displacements(
 
     Entry r is r minus the index at which the r-th released value came in; positive
     is late. The mechanisms do not look at values, so indices take their place.
-    Raises UserError as replay does, and for an oracle, which moves nothing.
+    Raises UserError as replay does, and for an oracle or CRR, which move nothing.
     """
+    if task.mechanism in (CRR, CRR_BATCH):
+        raise UserError("CRR releases values in their order: there is no displacement.")
     if task.mechanism not in STREAMS:
         raise UserError("An oracle releases each value at once: there is no displacement.")
     indices = SimpleNamespace(

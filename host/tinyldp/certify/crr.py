@@ -108,8 +108,8 @@ class Figures:
 
     epsilon: -ln q, of a step against the device's belief. step: of a step against the exact
     belief, None where only `fallback`, 2 epsilon, is known. drift: bound of ln d for any
-    number of steps, None likewise. sequence: of w steps; with_delta: of them, but with probability
-    delta. releases: of w steps (blocks).
+    number of steps, None likewise. sequence: of any w consecutive steps, which `releases` releases
+    tell of; with_delta: of them, but with probability delta; opening: of the first w steps.
     """
 
     walk: Walk
@@ -120,6 +120,7 @@ class Figures:
     w: int | None
     releases: int | None
     sequence: Fraction | None
+    opening: Fraction | None
     delta: Fraction | None
     with_delta: Fraction | None
     closed_form: ClosedForm
@@ -161,6 +162,7 @@ class Figures:
                 "w": self.w,
                 "releases": self.releases,
                 "epsilon": float_up(self.sequence),
+                "first_steps": None if self.opening is None else float_up(self.opening),
                 "delta": None if self.delta is None else float_up(self.delta),
                 "epsilon_at_delta": None if self.with_delta is None else float_up(self.with_delta),
             },
@@ -424,27 +426,13 @@ def releases_in(task: Task, w: int) -> int:
     return (w + block - 2) // block + 1
 
 
-def together(
-    each: Fraction, drifts: tuple[Fraction, ...], beyond: Fraction, count: int
-) -> list[Fraction]:
-    """What `count` releases tell, one after the other: `each`, and its drift.
-
-    drifts: ln d of the first ones; beyond: of all.
-    """
-    return [each + min(beyond, drifts[i] if i < len(drifts) else beyond) for i in range(count)]
-
-
-def with_delta(losses: list[Fraction], delta: Fraction) -> Fraction:
-    """What they tell together but with probability delta: a bound, no larger than their sum."""
-    squares = sum((loss * loss for loss in losses), Fraction(0))
-    radicand = 2 * squares * log_upper(2 / delta)
+def with_delta(each: Fraction, count: int, delta: Fraction) -> Fraction:
+    """What `count` releases that tell `each` tell together but with probability delta: a bound."""
+    radicand = 2 * count * each * each * log_upper(2 / delta)
     root = Fraction(isqrt(int(radicand * (1 << 128)) + 1) + 1, 1 << 64)
-    means = Fraction(0)
-    # There are few different ones.
-    for loss in set(losses):
-        high = exp_bounds(loss)[1]
-        means += losses.count(loss) * loss * (high - 1) / (high + 1)
-    return min(sum(losses, Fraction(0)), ceil_to(root + means, _UNIT))
+    high = exp_bounds(each)[1]
+    means = count * each * (high - 1) / (high + 1)
+    return min(count * each, ceil_to(root + means, _UNIT))
 
 
 def figures(
@@ -460,16 +448,18 @@ def figures(
     rarest = closed_form(first, share, "the prior")
     if rarest.holds:
         rarest = closed_form(walked.rarest, share, "a belief that follows from it")
-    releases = sequence = tailed = None
+    releases = sequence = opening = tailed = None
     if task.w is not None:
-        releases = releases_in(task, task.w)
         # The factor is never above 1 / q, nor its logarithm above epsilon.
-        drifts = tuple(log_upper(each) for each in walked.drift)
-        losses = together(epsilon, drifts, epsilon if bound is None else bound, releases)
-        losses = [min(loss, fallback) for loss in losses]
-        sequence = sum(losses, Fraction(0))
+        each = fallback if bound is None else min(fallback, epsilon + bound)
+        releases = releases_in(task, task.w)
+        sequence = releases * each
+        drifts = [log_upper(drift) for drift in walked.drift]
+        count = -(-task.w // (task.block or 1))
+        first_ones = [min(each, epsilon + drift) for drift in drifts[:count]]
+        opening = sum(first_ones, (count - len(first_ones)) * each)
         if delta:
-            tailed = with_delta(losses, delta)
+            tailed = with_delta(each, releases, delta)
     return Figures(
         walk=walked,
         epsilon=epsilon,
@@ -479,6 +469,7 @@ def figures(
         w=task.w,
         releases=releases,
         sequence=sequence,
+        opening=opening,
         delta=delta or None,
         with_delta=tailed,
         closed_form=rarest,

@@ -233,7 +233,10 @@ def crr_lifetime(w: int | None, block: int | None) -> str:
     )
     if w is None:
         return text
-    return f"Any {w} consecutive steps tell up to the line 'in {w} steps' together. " + text
+    return (
+        f"Any {w} consecutive steps of the device's first run tell up to the line 'in {w} steps'"
+        f" together. {text}"
+    )
 
 
 def crr_no_bound(block: int | None) -> str:

@@ -108,6 +108,10 @@ def _crr(found: Figures) -> list[tuple[str, str]]:
         ("exact belief", f"epsilon {digits_up(found.step)} each, with the drift"),
         ("wrong model", f"epsilon {digits_up(found.fallback)} each, between any two values"),
     ]
+    if found.opening is not None:
+        lines.append(
+            (f"first {found.w}", f"epsilon {digits_up(found.opening)}, from the first start on")
+        )
     if found.with_delta is not None and found.delta is not None:
         lines.append(
             (

@@ -57,8 +57,8 @@ def whole_shares(shares: Sequence[Fraction], whole: int, most: int | None = None
 def stationary(transitions: Sequence[int], symbols: int, memory: int) -> list[Fraction] | None:
     """The chain's long-run shares of each n^L symbols in a row; None where one of them is zero.
 
-    Exact for the first 1,000 rows' floats: a power iteration of the lazy chain, which always
-    settles; that the chain has one recurrent class is up to who reads zeros.
+    In floats, by power iteration of the lazy chain, which always settles. Of a chain that falls
+    into parts, those that are come to from all states alike.
     """
     import numpy as np
 

@@ -17,7 +17,8 @@ What is released is drawn from the marginal P_t if the series follow the chain, 
 then: far from 0, they show that smoothed estimates lean.
 
 Losses must not depend on values, and from a device's first lost release on its belief is unknown:
-only what comes before is used.
+only what comes before is used. Whole blocks (CRR_BATCH) are smoothed alike, with a block in the
+place of a value; what one tells stands at its first step, and there is no raw estimate.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
+from tinyldp.estimate.crr_blocks import smoothed_blocks
 from tinyldp.estimate.frequency import CONFIDENCE
-from tinyldp_protocol.task import CRR, Task
+from tinyldp_protocol.task import CRR, CRR_BATCH, Task
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+AllBeliefs = Beliefs | BlockBeliefs
 
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
@@ -99,20 +104,21 @@ def decode(
     released: npt.ArrayLike,
     present: npt.ArrayLike | None = None,
     *,
-    beliefs: Beliefs | None = None,
+    ended: npt.ArrayLike = False,
+    beliefs: AllBeliefs | None = None,
 ) -> Decoded:
     """Smooth n series of releases, each from its device's start on.
 
-    released: (n, T) symbols. present: (n, T) which of them are there (absent: all). beliefs: the
-    Task's, to be used again and again, which is faster (absent: found anew).
+    released: (n, T) symbols. present: (n, T) which of them are there (absent: all). ended: of
+    blocks, whether what came last is the end of a segment, for all or each: (n,); then it may be
+    a short block, otherwise it is left out. beliefs: the Task's, to be used again and again, which
+    is faster (absent: found anew).
     Raises UserError for arrays that do not fit, and for releases that no device can have made.
     """
-    symbols, known = _checked(task, released, present)
+    symbols, known = _checked(task, released, present, ended)
     none = np.zeros(0, dtype=np.int64)
-    found = Beliefs(task) if beliefs is None else beliefs
-    parts = [
-        _smoothed(task, symbols[part], known[part], none, found) for part in _parts(task, symbols)
-    ]
+    found = make_beliefs(task) if beliefs is None else beliefs
+    parts = [_any(task, symbols[part], known[part], none, found) for part in _parts(task, symbols)]
     posterior = np.concatenate([part[0] for part in parts])
     leakage = np.concatenate([part[1] for part in parts])
     return Decoded(posterior, known, leakage)
@@ -125,14 +131,15 @@ def population(
     steps: npt.ArrayLike | None = None,
     confidence: float = CONFIDENCE,
     *,
-    beliefs: Beliefs | None = None,
+    ended: npt.ArrayLike = False,
+    beliefs: AllBeliefs | None = None,
 ) -> Population:
     """Estimate the shares of the values at some steps (absent: all), and what was given away.
 
-    released, present, beliefs: as decode takes them. Raises UserError as decode does, and for a
-    step at which no device is known.
+    released, present, ended, beliefs: as decode takes them. Raises UserError as decode does, and
+    for a step at which no device is known.
     """
-    symbols, known = _checked(task, released, present)
+    symbols, known = _checked(task, released, present, ended)
     length = symbols.shape[1]
     wanted = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
     if not wanted.size or wanted.min() < 0 or wanted.max() >= length:
@@ -142,11 +149,11 @@ def population(
         raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
     sums = np.zeros((4, len(wanted), task.symbols))
     told = np.zeros((4, len(wanted)))
-    found = Beliefs(task) if beliefs is None else beliefs
+    found = make_beliefs(task) if beliefs is None else beliefs
     drawn = np.zeros((3, task.symbols, task.symbols))
     for part in _parts(task, symbols):
         here = known[part][:, wanted]
-        posterior, leakage, inverted, deviation = _smoothed(
+        posterior, leakage, inverted, deviation = _any(
             task, symbols[part], known[part], wanted, found
         )
         drawn += deviation
@@ -196,10 +203,13 @@ def _limits(middle: Floats, half: Floats) -> tuple[Floats, Floats]:
 
 
 def _checked(
-    task: Task, released: npt.ArrayLike, present: npt.ArrayLike | None
+    task: Task,
+    released: npt.ArrayLike,
+    present: npt.ArrayLike | None,
+    ended: npt.ArrayLike,
 ) -> tuple[Integers, Flags]:
-    """Symbols, and which are there with all that came before them."""
-    if task.mechanism != CRR:
+    """Symbols, and which are there with all that came before them, and with their whole block."""
+    if task.mechanism not in (CRR, CRR_BATCH):
         raise UserError("Only releases of CRR can be smoothed.")
     symbols = np.asarray(released)
     if symbols.ndim != 2 or symbols.dtype.kind not in "iu" or 0 in symbols.shape:
@@ -207,15 +217,41 @@ def _checked(
     here = np.ones(symbols.shape, np.bool_) if present is None else np.asarray(present, np.bool_)
     if here.shape != symbols.shape:
         raise UserError("What is present must have the shape of the released symbols.")
-    known = np.logical_and.accumulate(here, axis=1)
+    known = known_steps(task, here, ended)
     symbols = np.where(known, symbols, 0).astype(np.int64)
     if symbols.min() < 0 or symbols.max() >= task.symbols:
         raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
     return symbols, known
 
 
+def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
+    """(n, T) which steps are there with all before them and, of blocks, with their whole block."""
+    known = np.logical_and.accumulate(present, axis=1)
+    if task.block is None:
+        return known
+    there = known.sum(axis=1)
+    # A short block is one that nothing follows.
+    whole = np.broadcast_to(np.asarray(ended, np.bool_), len(present))
+    whole = whole & (present.sum(axis=1) == there)
+    there = np.where(whole, there, there // task.block * task.block)
+    return np.arange(present.shape[1]) < there[:, np.newaxis]
+
+
+def _any(
+    task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: AllBeliefs
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """What _smoothed gives, of blocks too: they have no raw estimate, and nothing is compared."""
+    if isinstance(beliefs, Beliefs):
+        return _smoothed(task, symbols, known, wanted, beliefs)
+    posterior, leakage = smoothed_blocks(task, symbols, known, beliefs)
+    d = task.symbols
+    return posterior, leakage, np.full((2, len(wanted), d), np.nan), np.zeros((3, d, d))
+
+
 def _parts(task: Task, symbols: Integers) -> list[slice]:
-    size = max(1, _HELD // (symbols.shape[1] * task.symbols))
+    # Of blocks, each has a probability.
+    each = task.symbols ** (task.block or 1)
+    size = max(1, _HELD // (symbols.shape[1] * each))
     return [slice(at, at + size) for at in range(0, len(symbols), size)]
 
 

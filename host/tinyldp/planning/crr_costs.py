@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
-from tinyldp.certify.crr import drift_bound, releases_in
+from tinyldp.certify.crr import drift_bound, releases_in, within
 from tinyldp.crr.lp import MOST_CELLS, block_loss, least_loss, loss_matrix
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary
 from tinyldp.crr.steps import Policy, Step, expected_loss, policy_of, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
+from tinyldp.figures import stated
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
-from tinyldp.study import Study
+from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_device.mechanism import make_mechanism
 from tinyldp_protocol.task import Task
 
@@ -137,7 +138,7 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
     matched, krr_sequence = None, None
     rows = np.array(task.transitions, dtype=float).reshape(-1, task.symbols) / ROW_SCALE
     prior = np.array(task.prior, dtype=float) / PRIOR_SCALE
-    shares = _long_run(steps, block, task.symbols)
+    shares = _long_run(task, steps)
     if (task.memory or 1) == 1:
         matched = match_sequence(prior, rows, float(epsilon) / block, task.w or _STEPS)
         krr_sequence = krr_loss(shares, matched.epsilon, losses)
@@ -225,10 +226,14 @@ def _spread(costs: Array) -> float:
     return float(means.std(ddof=1) / math.sqrt(_BATCHES))
 
 
-def _long_run(steps: list[Step], block: int, symbols: int) -> Array:
-    """(n,) shares of the values along the history: k-RR is measured on the same."""
+def _long_run(task: Task, steps: list[Step]) -> Array:
+    """(n,) shares of the values in the long run; of a chain that leaves some, along the history."""
+    found = stationary(task.transitions, task.symbols, task.memory or 1)
+    if found is not None:
+        return np.array([float(share) for share in found]).reshape(-1, task.symbols).sum(axis=0)
+    block = task.block or 1
     belief = np.mean([step.belief for step in steps], axis=0) / PRIOR_SCALE
-    cube = belief.reshape((symbols,) * block)
+    cube = belief.reshape((task.symbols,) * block)
     axes = range(block)
     return np.mean(
         [cube.sum(axis=tuple(other for other in axes if other != at)) for at in axes], axis=0
@@ -291,6 +296,11 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
     )
     if costs.sequence_epsilon is not None:
         hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
+    if task.epsilon is not None:
+        target = Fraction(task.epsilon, EPSILON_UNIT)
+        shown = f"epsilon {stated(target, EPSILON_UNIT)}"
+        met = within(task, target)
+        hides += f" (target: {shown})" if met else f": MORE THAN THE TARGET ({shown})"
     lines = [hides + "."]
     lines.append(
         f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average "

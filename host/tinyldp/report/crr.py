@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
-from tinyldp.estimate.crr import Population, decode, population
+from tinyldp.estimate.crr import Population, decode, known_steps, population
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
+from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import SCALE, Task
 
 if TYPE_CHECKING:
@@ -76,17 +77,19 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         "problem": None,
     }
     try:
-        symbols, present, senders = _gathered(store, streams, task, table["left_out"])
-        ahead = np.logical_and.accumulate(present, axis=1)
+        symbols, present, ended, senders = _gathered(store, streams, task, table["left_out"])
+        ahead = known_steps(task, present, ended)
+        if not ahead.any():
+            raise UserError("Of no segment a whole block has arrived: nothing can be smoothed.")
         last = int(np.flatnonzero(ahead.any(axis=0))[-1])
         wanted = np.unique(np.linspace(0, last, STEPS).astype(np.int64))
-        found = population(task, symbols, present, wanted, confidence)
+        found = population(task, symbols, present, wanted, confidence, ended=ended)
     except UserError as error:
         table["problem"] = clean(error)
         return table
     # Where it ends, a segment has no more releases; before, one was lost.
     ends = present.shape[1] - np.argmax(present[:, ::-1], axis=1)
-    cut = np.count_nonzero(ahead.sum(axis=1) < ends)
+    cut = np.count_nonzero(present.sum(axis=1) < ends)
     table |= {"segments": len(symbols), "devices": len(senders), "cut": int(cut)}
     followed = np.sort(np.argsort(-found.smoothed.mean(axis=0), kind="stable")[:FOLLOWED])
     table["followed"] = followed.tolist()
@@ -100,32 +103,34 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
 
 def _gathered(
     store: Store, streams: Sequence[Stream], task: Task, left_out: list[str]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], set[str]]:
-    """((segments, steps) symbols, which are present, senders) of those whose start is there.
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
+    """((segments, steps) symbols, which are present, who ended, senders) where the start is there.
 
     Whoever sends what no device can send is left out as a whole, with a sentence.
     """
     kept = []
-    beliefs = Beliefs(task) if task.block is None else None
+    beliefs = make_beliefs(task)
     for stream in streams:
         try:
             symbols, present = store.values(stream.boot)
             if present.any() and symbols[present].max() >= task.symbols:
                 raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
             if len(present) and present[0]:
-                decode(task, symbols[np.newaxis], present[np.newaxis], beliefs=beliefs)
-                kept.append((stream.pseudonym, symbols, present))
+                ended = stream.health == ENDED
+                decode(task, symbols[np.newaxis], present[np.newaxis], ended=ended, beliefs=beliefs)
+                kept.append((stream.pseudonym, symbols, present, ended))
         except UserError as error:
             left_out.append(f"Boot {clean(stream.nonce)}: {clean(error)}")
     if not kept:
         raise UserError("Of no segment the first release has arrived: nothing can be smoothed.")
-    longest = max(len(symbols) for _, symbols, _ in kept)
+    longest = max(len(symbols) for _, symbols, _, _ in kept)
     together = np.zeros((len(kept), longest), np.int64)
     here = np.zeros((len(kept), longest), np.bool_)
-    for row, (_, symbols, present) in enumerate(kept):
+    for row, (_, symbols, present, _) in enumerate(kept):
         together[row, : len(symbols)] = symbols
         here[row, : len(symbols)] = present
-    return together, here, {pseudonym for pseudonym, _, _ in kept}
+    ended = np.array([each[3] for each in kept])
+    return together, here, ended, {each[0] for each in kept}
 
 
 def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, Any]:

@@ -50,6 +50,7 @@ from tinyldp.report.columns import (
 from tinyldp.report.crr import crr_summary
 from tinyldp.report.crr_pictures import leakage_picture, shares_picture, smoothed_picture
 from tinyldp.report.data import (
+    HEALTH,
     UNCERTIFIED,
     Arrays,
     is_drawn,
@@ -69,6 +70,7 @@ from tinyldp.report.pictures import (
 from tinyldp.report.round_pictures import decisions_picture, rounds_picture
 from tinyldp.report.rounds import estimated, summary
 from tinyldp.report.symbols import clean
+from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
@@ -479,7 +481,7 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
     else:
         parts.append('<p class="quiet">No value has arrived.</p>')
     if not is_stream(task):
-        parts.append(_smoothed(task, key, symbols, present, original))
+        parts.append(_smoothed(task, key, stream, symbols, present, original))
         return "\n".join([*parts, "</section>"])
     caption = stream["displacement_law"]
     caption = caption[0].upper() + caption[1:]
@@ -502,10 +504,17 @@ def _section(store: Store, stream: dict[str, Any], key: str, original: Any, move
     return "\n".join(parts)
 
 
-def _smoothed(task: Task, key: str, symbols: Any, present: Any, original: Any) -> str:
+def _smoothed(
+    task: Task, key: str, stream: dict[str, Any], symbols: Any, present: Any, original: Any
+) -> str:
     """A series of CRR beside what it most probably was."""
     try:
-        found = decode(task, symbols[np.newaxis], present[np.newaxis])
+        found = decode(
+            task,
+            symbols[np.newaxis],
+            present[np.newaxis],
+            ended=stream["health"] == HEALTH[ENDED],
+        )
     except UserError as error:
         return f"<p>{escape(clean(error))}</p>"
     known = found.known[0]

@@ -3,7 +3,8 @@
 A step takes two words u, v. Where u < T, or the value is not served, a symbol is sampled from the
 marginal of the device's coupling, else from its value's row, of s units in all: by the unit
 v div (N div s), v drawn again while that is s or more. What devices believe, and the couplings,
-are in tinyldp.crr.beliefs.
+are in tinyldp.crr.beliefs. Whole blocks, of CRR_BATCH, are released as values are; but the most
+probable one alone is sampled from its row, others go where their row says (crr.blocks).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.simulate.words import GivenWords, Words, within
+from tinyldp_device.blocks import NOWHERE
 from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, Task
 
@@ -39,6 +42,14 @@ class CrrFleet:
         # Of each device's belief in `beliefs`.
         self.numbers = np.zeros(n, dtype=np.int32)
 
+    def release(self, values: Array) -> tuple[Array, Array]:
+        """Steps with values (steps, n): the symbols, and each release's leakage, of that shape."""
+        released = np.empty(values.shape, dtype=np.int32)
+        leakage = np.empty(values.shape)
+        for at, row in enumerate(values):
+            released[at], leakage[at] = self.step(row)
+        return released, leakage
+
     def step(self, values: Array) -> tuple[Array, Array]:
         """Release a symbol for each value (n,); the symbols (n,), and each release's leakage."""
         n = self._symbols
@@ -48,7 +59,7 @@ class CrrFleet:
         fresh |= bounds.take((first + values) * n + (n - 1)) == 0
         # Rows of the coupling, or the marginal's behind them.
         row = (first + np.where(fresh, n, values)) * n
-        unit = self._units(bounds.take(row + (n - 1)))
+        unit = units(self._words, bounds.take(row + (n - 1)))
         released = np.zeros(len(values), dtype=np.int32)
         for symbol in range(n - 1):
             released += unit >= bounds.take(row + symbol)
@@ -56,16 +67,71 @@ class CrrFleet:
         self.numbers = self.beliefs.follow(self.numbers, released)
         return released, leakage
 
-    def _units(self, total: Array) -> Array:
-        """(n,) a unit of each device, uniform below total (n,)."""
-        share = _SHARES.take(total)
-        unit = self._words.row() // share
-        devices = np.flatnonzero(unit >= total)
-        while len(devices):
-            again = self._words.again(devices) // share[devices]
-            unit[devices] = again
-            devices = devices[again >= total[devices]]
-        return unit
+
+class BlockFleet:
+    """n devices of one Task of CRR_BATCH."""
+
+    def __init__(
+        self, task: Task, n: int, words: Words, beliefs: BlockBeliefs | None = None
+    ) -> None:
+        self.beliefs = BlockBeliefs(task) if beliefs is None else beliefs
+        self._symbols = task.symbols
+        self._threshold = task.thresholds[0]
+        self._words = words
+        self.numbers = np.zeros(n, dtype=np.int32)
+
+    def release(self, values: Array) -> tuple[Array, Array]:
+        """A block of values (steps, n), task.block of them but for the last one of a segment.
+
+        Gives the symbols, and the leakages, at the block's first step: (steps, n) each.
+        """
+        beliefs = self.beliefs
+        numbers = self.numbers
+        length = len(values)
+        if length < beliefs.block:
+            numbers = beliefs.shorter(numbers, length)
+        powers = self._symbols ** np.arange(length)[::-1]
+        block = powers @ values.astype(np.int64)
+        target = beliefs.target[numbers, block]
+        fresh = self._words.row() < self._threshold
+        fresh |= target == NOWHERE
+        total = np.where(fresh, BELIEF, beliefs.belief[numbers, block])
+        unit = units(self._words, total)
+        ends = beliefs.ends.reshape(-1)
+        most = beliefs.ends.shape[2]
+        row = (numbers.astype(np.int64) * 2 + fresh) * most
+        kept = np.zeros(len(block), dtype=np.int64)
+        for k in range(int(beliefs.count[numbers].max()) - 1):
+            kept += unit >= ends.take(row + k)
+        # A block that is not the most probable one goes where it goes.
+        kept = np.where(fresh | (block == beliefs.kept[numbers, 0]), kept, target)
+        released = beliefs.kept[numbers, kept].astype(np.int64)
+        leakage = np.zeros(values.shape)
+        leakage[0] = beliefs.leakage[numbers, kept]
+        if length == beliefs.block:
+            self.numbers = beliefs.follow(numbers, kept)
+        return released // powers[:, np.newaxis] % self._symbols, leakage
+
+
+def units(words: Words, total: Array) -> Array:
+    """(n,) a unit of each device, uniform below total (n,)."""
+    share = _SHARES.take(total)
+    unit = words.row() // share
+    devices = np.flatnonzero(unit >= total)
+    while len(devices):
+        again = words.again(devices) // share[devices]
+        unit[devices] = again
+        devices = devices[again >= total[devices]]
+    return unit
+
+
+def make_fleet(
+    task: Task, n: int, words: Words, beliefs: Beliefs | BlockBeliefs
+) -> CrrFleet | BlockFleet:
+    """n devices of a Task; `beliefs` of make_beliefs, for fleets that run one after the other."""
+    if isinstance(beliefs, Beliefs):
+        return CrrFleet(task, n, words, beliefs)
+    return BlockFleet(task, n, words, beliefs)
 
 
 def release(task: Task, values: Array, words: Array) -> Array:
@@ -80,10 +146,11 @@ def release(task: Task, values: Array, words: Array) -> Array:
         raise ValueError("values must be an array (devices, steps) within the alphabet")
     n, steps = values.shape
     released = np.empty((steps, n), dtype=np.uint16)
-    beliefs = Beliefs(task)
+    beliefs = make_beliefs(task)
+    size = task.block or 1
     for start in range(0, n, DEVICES):
         part = slice(start, min(n, start + DEVICES))
-        fleet = CrrFleet(task, part.stop - start, GivenWords(words[part]), beliefs)
-        for out, row in zip(released, values[part].T, strict=True):
-            out[part] = fleet.step(row)[0]
+        fleet = make_fleet(task, part.stop - start, GivenWords(words[part]), beliefs)
+        for at in range(0, steps, size):
+            released[at : at + size, part] = fleet.release(values[part, at : at + size].T)[0]
     return released.T

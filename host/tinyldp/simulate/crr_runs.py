@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.lp import loss_matrix
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
-from tinyldp.simulate.crr import DEVICES, CrrFleet
+from tinyldp.simulate.crr import DEVICES, make_fleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
 from tinyldp.simulate.sources import make_stream
 from tinyldp.simulate.words import DrawnWords
@@ -52,27 +53,32 @@ def simulate_crr(
     original, released = np.zeros((2, sample, steps), dtype=np.uint16)
     pairs = np.zeros((steps, n * n), dtype=np.int64)
     leakage, largest, most = np.zeros((3, steps))
-    beliefs = Beliefs(task)
+    beliefs = make_beliefs(task)
     done = 0
     for block, start in enumerate(range(0, devices, DEVICES)):
         part = slice(start, min(devices, start + DEVICES))
         size = part.stop - start
         chain = Chain(task, size, DrawnWords(size, _seed(stream_seed, block, 0)))
-        fleet = CrrFleet(task, size, DrawnWords(size, _seed(seed, block, 1)), beliefs)
+        fleet = make_fleet(task, size, DrawnWords(size, _seed(seed, block, 1)), beliefs)
         told = np.zeros(size)
         kept = slice(start, min(sample, part.stop))
-        for step in range(steps):
-            values = chain.next() if stream is None else stream.values(step)[part]
-            symbols, nats = fleet.step(values)
-            pairs[step] += np.bincount(values * n + symbols, minlength=n * n)
-            told += nats
-            leakage[step] += nats.sum(dtype=np.float64)
-            largest[step] = max(largest[step], nats.max())
-            most[step] = max(most[step], told.max())
-            if start < sample:
-                original[kept, step] = values[: sample - start]
-                released[kept, step] = symbols[: sample - start]
-            done += size
+        for first in range(0, steps, task.block or 1):
+            rows = range(first, min(steps, first + (task.block or 1)))
+            together = np.array(
+                [chain.next() if stream is None else stream.values(step)[part] for step in rows]
+            )
+            for step, values, symbols, nats in zip(
+                rows, together, *fleet.release(together), strict=True
+            ):
+                pairs[step] += np.bincount(values * n + symbols, minlength=n * n)
+                told += nats
+                leakage[step] += nats.sum(dtype=np.float64)
+                largest[step] = max(largest[step], nats.max())
+                most[step] = max(most[step], told.max())
+                if start < sample:
+                    original[kept, step] = values[: sample - start]
+                    released[kept, step] = symbols[: sample - start]
+            done += size * len(rows)
             if progress is not None:
                 progress(done, devices * steps)
     seconds = time.perf_counter() - started
@@ -95,14 +101,16 @@ def simulate_crr(
     )
 
 
-def _smooth(task: Task, released: Array, beliefs: Beliefs) -> tuple[Array, Population]:
+def _smooth(
+    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs
+) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     n, steps = task.symbols, released.shape[1]
     shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
     losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
-    decoded = decode(task, released, beliefs=beliefs)
+    decoded = decode(task, released, ended=True, beliefs=beliefs)
     guessed = (decoded.posterior @ losses).argmin(axis=2)
-    return guessed, population(task, released, steps=shown, beliefs=beliefs)
+    return guessed, population(task, released, steps=shown, ended=True, beliefs=beliefs)
 
 
 def _seed(seed: int, *path: int) -> np.random.SeedSequence:

@@ -120,8 +120,8 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         ),
         (
             f"leakage of a {unit}",
-            f"{block * simulation.leakage.mean():.4f} on average, {simulation.largest.max():.4f} at"
-            f" most; certified {simulation.epsilon:.4f}",
+            f"{simulation.leakage.sum() / -(-simulation.steps // block):.4f} on average,"
+            f" {simulation.largest.max():.4f} at most; certified {simulation.epsilon:.4f}",
         ),
         (
             "of all releases of a device",
