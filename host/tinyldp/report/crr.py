@@ -192,7 +192,7 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{table['segments']:,} segments of {table['devices']:,} devices; rule {table['rule']},"
         f" loss {table['loss']}. Each {unit} is certified to make no value likelier or less"
-        f" likely than by {table['epsilon']:.4g} nats, for whom knows the chain."
+        f" likely than by {table['epsilon']:.4g} nats, to whoever knows the chain."
     )
     if table["steps"]:
         last = table["steps"][-1]
