@@ -30,7 +30,7 @@ from tinyldp_protocol.task import CRR_BATCH, RANSWITCH, SCALE, Task
 LOOSE = sticky(3, 1.5, 0.45)
 STICKY = sticky(3, 1.5, 0.85)
 # Groups of devices, each with intervals of its own.
-GROUPS, SIZE = 400, 60
+GROUPS, SIZE = 300, 60
 AT = [4, 9, 14, 19, 24]
 STEPS = 26
 

@@ -79,7 +79,8 @@ class Population:
     the same of all that it released so far. gain, learned: (J,) what was learned of a value on
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
     symbols. excess: (d, d) of all steps after the first, how much more often than the chain has
-    it a symbol (columns) followed another one (rows), of its followers; surprise: (d, d) in standard deviations.
+    it a symbol (columns) followed another one (rows), of its followers; surprise: (d, d) the
+    same in standard deviations.
     """
 
     steps: Integers
