@@ -19,11 +19,13 @@ from tinyldp.lanes import flatten
 from tinyldp.lanes.lane import Lane, Process, Stoppable
 from tinyldp.lanes.packages import sources
 from tinyldp_protocol.task import (
+    CRR,
     GRR,
     JITTERSORT,
     LBA,
     OLH,
     OUE,
+    PRESERVE,
     RANSWITCH,
     SCALE,
     STASWITCH,
@@ -69,6 +71,27 @@ def jittersort(window: int) -> Changes:
     return {"mechanism": JITTERSORT, "window": window, "k": 10, "thresholds": weights}
 
 
+def crr(symbols: int, **changed: int | list[int]) -> Changes:
+    """What make_task changes for a CRR of which half the symbols are rare at first."""
+    n = symbols
+    rare = 400
+    prior = [rare if x % 2 else ((1 << 15) - n // 2 * rare) // (n - n // 2) for x in range(n)]
+    prior[0] += (1 << 15) - sum(prior)
+    stays = (1 << 14) - 500 * (n - 1)
+    return {
+        "mechanism": CRR,
+        "window": None,
+        "k": None,
+        "symbols": n,
+        "thresholds": [SCALE // 8],
+        "rule": PRESERVE,
+        "loss": 1,
+        "prior": prior,
+        "transitions": [stays if x == y else 500 for x in range(n) for y in range(n)],
+        **changed,
+    }
+
+
 _ORACLE: Changes = {"window": None, "k": None, "symbols": 16}
 # What make_task changes for the Tasks that are measured and run as full agents.
 EACH: dict[str, Changes] = {
@@ -83,6 +106,7 @@ EACH: dict[str, Changes] = {
     "GRR d=16": {**_ORACLE, "mechanism": GRR, "thresholds": [SCALE // 64]},
     "OUE d=16": {**_ORACLE, "mechanism": OUE, "thresholds": [SCALE // 8]},
     "OLH d=16": {**_ORACLE, "mechanism": OLH, "buckets": 8, "thresholds": [SCALE // 16]},
+    "CRR n=8": crr(8),
 }
 
 

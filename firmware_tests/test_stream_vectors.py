@@ -18,7 +18,7 @@ from tinyldp.lanes import Lane, open_lane
 from tinyldp_device.mechanism import make_mechanism
 from tinyldp_protocol.framing import Decoder
 from tinyldp_protocol.messages import RELEASE, SEQUENCE_AT, check
-from tinyldp_protocol.task import GRR, JITTERSORT, OLH, OUE, SCALE, Task
+from tinyldp_protocol.task import CRR, CRR_BATCH, GRR, JITTERSORT, OLH, OUE, SCALE, Task
 
 HERE = Path(__file__).parent
 VECTORS = HERE.parent / "protocol" / "vectors" / "streams.json"
@@ -136,7 +136,10 @@ def test_the_vectors_hold_every_release(lane: Lane) -> None:
 def test_the_vectors_hold_every_report(lane: Lane) -> None:
     """Each frame's values are what the mechanism gives on the words that the file describes."""
     streams = json.loads(VECTORS.read_text())["mechanisms"]
-    assert {stream["task"]["mechanism"] for stream in streams} == {JITTERSORT, GRR, OUE, OLH}
+    assert {stream["task"]["mechanism"] for stream in streams} == {JITTERSORT, GRR, OUE, OLH} | {
+        CRR,
+        CRR_BATCH,
+    }
     for stream, data in zip(streams, frames(lane, streams), strict=True):
         task = Task(as_given(stream)["task"])
         joined = reports(stream, task)
@@ -165,7 +168,37 @@ def made() -> list[Stream]:
         tasks.append({**olh, "batch": batch})
     for task in tasks[::2]:
         task["missing"] = task["symbols"] - 1
+    tasks += by_belief()
     return [{"task": task, "seed": 5 + i, "steps": 300} for i, task in enumerate(tasks)]
+
+
+def by_belief() -> list[Stream]:
+    """Tasks of CRR and of blocks, some symbols of them rare."""
+    tasks: list[Stream] = []
+    for d, rule, loss, block, memory in (
+        (2, 1, 1, None, 1),
+        (4, 1, 3, None, 1),
+        (8, 1, 1, None, 1),
+        (4, 2, 2, None, 1),
+        (5, 2, 4, None, 1),
+        (2, 2, 1, 5, 2),
+        (4, 2, 2, 2, 1),
+    ):
+        states = d**memory
+        changes = 1000 // (d - 1)
+        stays = (1 << 14) - changes * (d - 1)
+        prior = [(1 << 15) // (2 * states)] * states
+        task: Stream = {"mechanism": CRR if block is None else CRR_BATCH, "symbols": d}
+        task |= {"thresholds": [SCALE // 8], "batch": 3, "rule": rule, "loss": loss}
+        task["prior"] = [(1 << 15) - sum(prior[1:]), *prior[1:]]
+        rows = [[stays if y == s % d else changes for y in range(d)] for s in range(states)]
+        task["transitions"] = [chance for row in rows for chance in row]
+        if loss == 4:
+            task["costs"] = [abs(x - y) * 1023 // (d - 1) for x in range(d) for y in range(d)]
+        if block is not None:
+            task |= {"block": block, "memory": memory}
+        tasks.append(task)
+    return tasks
 
 
 def write() -> None:
@@ -191,7 +224,7 @@ def write() -> None:
         "All frames that a device sends over a serial line, as one string of bytes. Task id "
         "'task-id!', pseudonym 'somebody', boot nonce 0102030405060708, quality 0, tick 1000, "
         "resend 7, beacon 50, outbox 3; nothing is acknowledged; stopped after `steps`, then "
-        "window + 1 ticks more (1 where there is no window).",
+        "window + 1 ticks more (2 block + 1 with a block, 1 where there is neither).",
         "streams: words x' = (61 x + 7919) mod 2^24, from x = window. Readings: (i*i + 3) % 2000. "
         "Mechanism 1 is RanSwitch, 2 StaSwitch.",
         "mechanisms: words x xor (x >> 12) of the same x, from x = seed. Readings: missing where i "

@@ -30,7 +30,7 @@ from tinyldp_protocol.task import CRR_BATCH, RANSWITCH, SCALE, Task
 LOOSE = sticky(3, 1.5, 0.45)
 STICKY = sticky(3, 1.5, 0.85)
 # Groups of devices, each with intervals of its own.
-GROUPS, SIZE = 400, 60
+GROUPS, SIZE = 300, 60
 AT = [4, 9, 14, 19, 24]
 STEPS = 26
 
@@ -276,6 +276,19 @@ def test_totals_are_sums_of_leakages() -> None:
     assert np.allclose(found.total, np.cumsum(each, axis=1).mean(axis=0))
     assert np.allclose(found.most, np.cumsum(each, axis=1).max(axis=0))
     assert np.allclose(found.released.sum(axis=1), 1)
+    gain = decode(STICKY, released).gain
+    assert np.allclose(found.gain, gain.mean(axis=0))
+    assert np.allclose(found.learned, np.cumsum(gain, axis=1).mean(axis=0))
+    # Of the first step, by the definition.
+    coupling = Coupling(STICKY)
+    coupling.make()
+    belief = np.array(coupling.belief) / BELIEF
+    kernel = kernel_of(coupling, STICKY.thresholds[0] / SCALE)
+    after = belief * kernel[:, released[0, 0]] / (belief @ kernel[:, released[0, 0]])
+    assert gain[0, 0] == pytest.approx((after * np.log(after / belief)).sum(), abs=1e-6)
+    # It is no more than the conditional mean that the sequence bounds rest on.
+    epsilon = -np.log(STICKY.thresholds[0] / SCALE)
+    assert 0 < gain.mean() < epsilon * np.tanh(epsilon / 2) + 1e-6
 
 
 def test_a_kernel_that_leaves_a_symbol_out_has_no_raw_estimate() -> None:

@@ -33,7 +33,7 @@ def store_of(task: Task, released: np.ndarray, present: np.ndarray | None = None
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
-    values, released = series(TASK, 6, 250, 1)
+    values, released = series(TASK, 6, 220, 1)
     present = np.ones(released.shape, dtype=bool)
     if lost:
         present[3, 100] = False
@@ -47,7 +47,7 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     assert (table["segments"], table["cut"]) == ((5, 1) if lost else (6, 0))
     assert table["epsilon"] == pytest.approx(1.5, abs=1e-4)
     steps = [row["step"] for row in table["steps"]]
-    assert (len(steps), steps[0], steps[-1]) == (200, 0, 249)
+    assert (len(steps), steps[0], steps[-1]) == (200, 0, 219)
     rows = [i for i in range(6) if not lost or i != 5]
     expected = population(TASK, released[rows], present[rows], steps)
     for i, row in enumerate(table["steps"]):
@@ -105,7 +105,7 @@ def test_raw_shares_are_given_where_they_say_something() -> None:
 def test_a_chain_that_is_not_followed_is_told() -> None:
     other = np.array(TASK.transitions).reshape(4, 4)[:, [1, 0, 3, 2]].ravel().tolist()
     model = sticky(4, 1.5, 0.85, transitions=other)
-    _, released = series(TASK, 100, 100, 4, model)
+    _, released = series(TASK, 24, 120, 4, model)
     data = report_data(store_of(TASK, released).store)
     excess = data["crr"][0]["excess"]
     assert abs(excess["deviations"]) > 8

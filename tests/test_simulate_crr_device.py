@@ -15,7 +15,7 @@ from tinyldp.crr import beliefs, couplings
 from tinyldp.simulate import crr
 from tinyldp.simulate.words import GivenWords
 from tinyldp_device.coupling import BELIEF, Coupling
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import MIN_ERROR, PRESERVE, SCALE, Task
 
 DEVICES = 3
 STEPS = 40
@@ -107,6 +107,20 @@ def test_series_equal_the_device() -> None:
     assert same_series(25, 2)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", [PRESERVE, MIN_ERROR])
+def test_many_steps_equal_the_device(rule: int) -> None:
+    """10^5 steps, of a few devices for long, and of many."""
+    for devices, steps in ((20, 5000), (100, 1000)):
+        task = sticky(4, 0.7, 0.9, rule=rule)
+        rng = np.random.default_rng(rule)
+        values = rng.integers(0, 4, (devices, steps))
+        words = rng.integers(0, SCALE, (devices, 2 * steps + 2000))
+        released = crr.release(task, values, words)
+        for i in range(devices):
+            assert played(task, values[i], words[i])[0] == released[i].tolist()
+
+
 def test_blocks_equal_the_device() -> None:
     assert same_blocks(40, 5)
 
@@ -127,7 +141,7 @@ def test_blocks_equal_the_device() -> None:
     ],
 )
 def test_a_fault_in_a_coupling_is_seen(old: str, new: str) -> None:
-    assert not same_couplings(planted(couplings, old, new), 200, 1)
+    assert not same_couplings(planted(couplings, old, new), 150, 1)
 
 
 def test_words_taken_equal_the_device() -> None:

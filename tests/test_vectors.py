@@ -368,6 +368,8 @@ LOWEST = {
     "rounds over OLH, all lowest": {"symbols": (2, 32749)},
     "Thresh, all lowest": {"symbols": (2, 65536)},
     "HeavyThresh, all lowest": {},
+    "CRR, all lowest": {"symbols": (2, 32)},
+    "CRR_BATCH, all lowest": {"symbols": (2, 32)},
 }
 
 

@@ -53,25 +53,26 @@ class Coupling:
         self.kappa = (BELIEF * fresh + MODEL + fresh - 1) // (MODEL + fresh)
         self.total = BELIEF
         self.belief = array("H", task.prior)
-        self.served = array("H", task.prior)
-        self.marginal = array("H", task.prior)
+        self.served = array("H", bytearray(2 * n))
+        self.marginal = array("H", bytearray(2 * n))
         self.joint = array("H", bytearray(2 * n * n))
         self._transitions = array("H", task.transitions)
         self.plan = planned(task)
         # What the diagonal may hold; also the posterior.
-        self._own = array("H", task.prior)
-        self._least = None
+        self._own = array("H", bytearray(2 * n))
+        self._rule = task.rule
         if task.rule == MIN_ERROR:
+            # Imported where it is used: a board holds what it runs.
             from tinyldp_device.minerror import MinError
 
             self._least = MinError(task, self)
 
     def make(self):
         """Make the coupling of the present belief."""
-        if self._least is None:
-            self.preserve()
-        else:
+        if self._rule == MIN_ERROR:
             self._least.make()
+        else:
+            self.preserve()
 
     def preserve(self):
         """Make it by rule 1."""

@@ -29,7 +29,7 @@ for line in sys.stdin:
     words = Mixed(stream["seed"]) if stream["words"] == "mixed" else Generator(stream["seed"])
     agent = Agent(task, words, link, b"somebody")
     steps = stream["steps"]
-    for i in range(steps + (task.window or 0) + 1):
+    for i in range(steps + (task.window or 2 * (task.block or 0)) + 1):
         if i == steps:
             agent.stop()
         agent.tick(reading(stream["readings"], i, task.symbols))

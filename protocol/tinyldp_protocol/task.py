@@ -5,7 +5,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
      0  version     1
      1  mechanism   streams: 1 RanSwitch, 2 StaSwitch, 3 JitterSort;
                     oracles: 4 GRR, 5 OUE, 6 OLH;
-                    epochs: 7 Thresh, 8 HeavyThresh; 9, 10: see OF_CRR
+                    epochs: 7 Thresh, 8 HeavyThresh; 9, 10: see crrtask.py
      2  window      slots of the buffer: RanSwitch k..1024, StaSwitch k,
                     JitterSort 2L+1, odd, 3..1023             (streams only)
      3  k           neighbours exchange two values less than k apart: 2..1024
@@ -55,7 +55,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
     18  method      the device reports when it is asked, and the host asks by
                     1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
                                                  (oracles only, may be absent)
-    19  to 27: of epochs, see OF_EPOCHS; 28 to 34, see OF_CRR
+    19  to 27: of epochs, see epochtask.py; 28 to 34: see crrtask.py
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -95,26 +95,7 @@ MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231
 
-# Of epochs, in the order of their keys:
-#
-#   19  epochs      2..2^14
-#   20  rounds      steps of an epoch: 2..2^20, Thresh: rounds * (symbols - 1)
-#                   at most 2^24
-#   21  votes       that a device may cast in favour: 1..epochs
-#   22  estimates   that a device may give: 1..epochs
-#   23  levels      of differences that are above them: floor(log2 epochs) + 1
-#                   numbers, not descending, up to what a difference can be:
-#                   of sums of symbols, rounds * (symbols - 1); of signed sums
-#                   of counts, 2 * rounds
-#   24  failure     probability that the accuracy aimed at is missed, over 2^30:
-#                   1..2^30-1
-#   25  polls       epochs that ask whether votes are left: 1..epochs
-#                                                             (may be absent)
-#   26  coordinates of the hash: 2..2^15                     (HeavyThresh only)
-#   27  items       different ones that a device counts in an epoch: 1..1024,
-#                   at most rounds                           (HeavyThresh only)
-#
-# Not in the text above: a board that compiles this would hold it meanwhile.
+# In the order of their keys.
 OF_EPOCHS = (
     "epochs",
     "rounds",
@@ -126,29 +107,6 @@ OF_EPOCHS = (
     "coordinates",
     "items",
 )
-# Of conditional randomized response (mechanisms 9 CRR, 10 CRR_BATCH), alike. Probabilities of
-# beliefs are over 2^15, those of the model over 2^14:
-#
-#   28  rule        1 preserve: the output's marginal is the belief, 2 min_error:
-#                   the loss is least                    (CRR_BATCH: 2 alone)
-#   29  loss        1 Hamming, 2 absolute, 3 squared difference, 4 costs
-#   30  prior       belief about the first symbol, of memory > 1 about the first
-#                   ones together (the first is the most significant): each
-#                   1 or more, in sum 2^15
-#   31  transitions a row of symbols numbers for each symbol, of memory > 1 for
-#                   each memory symbols in a row (the oldest is the most
-#                   significant), one row after the other: each number below
-#                   2^14, in sum 2^14 a row
-#   32  costs       symbols x symbols numbers in 0..1023, row by row: symmetric,
-#                   0 on the diagonal                            (loss 4 only)
-#   33  block       symbols that are released together: 2..10, symbols^block
-#                   at most 1024                              (CRR_BATCH only)
-#   34  memory      symbols that the next one depends on: 1..block
-#                                          (CRR_BATCH only; absent: 1)
-#
-# They have symbols 2..32, the fields of streams but window and k, and w as oracles have. Their
-# thresholds are [T], a multiple of 2^10 in 2^10..2^24 - 2^10: with probability T / 2^24 a step
-# depends on no reading, and T / 2^24 is e^-epsilon.
 OF_CRR = (
     "rule",
     "loss",
@@ -201,7 +159,7 @@ class Task:
         mechanism = numbers.get("mechanism")
         if mechanism is None:
             raise TaskError("The Task lacks its mechanism.")
-        _between("mechanism", mechanism, RANSWITCH, CRR_BATCH)
+        between("mechanism", mechanism, RANSWITCH, CRR_BATCH)
         owner = "Mechanism %d" % mechanism
         absent = ("window", "k", "delta") + OF_EPOCHS
         optional = OPTIONAL
@@ -240,7 +198,7 @@ class Task:
         _check(self, numbers)
 
 
-def _between(name, n, least, most):
+def between(name, n, least, most):
     # Not isinstance: True is an int on CPython alone.
     if type(n) is not int:
         raise TaskError("%s must be an integer." % name)
@@ -283,7 +241,7 @@ def _check(task, numbers):
     ):
         n = numbers.get(name)
         if n is not None:
-            _between(name, n, least, most)
+            between(name, n, least, most)
     symbols = task.symbols
     rounds = task.method is not None
     if symbols > 256:
@@ -293,16 +251,16 @@ def _check(task, numbers):
     if mechanism == GRR:
         highest //= symbols
     elif mechanism == OUE:
-        _between("symbols", symbols, 2, 8 * (MAX_REPORT if rounds else MAX_VALUES))
+        between("symbols", symbols, 2, 8 * (MAX_REPORT if rounds else MAX_VALUES))
         task.width = (symbols + 7) // 8
         highest //= 2
     elif mechanism == OLH:
         # hashing.PRIME
-        _between("symbols", symbols, 2, 32749)
+        between("symbols", symbols, 2, 32749)
         task.width = 5 if task.buckets <= 256 else 6
         highest //= task.buckets
     elif mechanism > HEAVYTHRESH:
-        _between("symbols", symbols, 2, 32)
+        between("symbols", symbols, 2, 32)
     elif mechanism > OLH:
         highest //= 2
         task.width = 1 if mechanism == THRESH else 3
@@ -313,10 +271,10 @@ def _check(task, numbers):
         count = 2 if task.polls is None else 3
     elif rounds:
         count = len(task.spends)
-        _between("the number of spends", count, 1, 512)
-    _between("the number of thresholds", len(task.thresholds), count, count)
+        between("the number of spends", count, 1, 512)
+    between("the number of thresholds", len(task.thresholds), count, count)
     for threshold in task.thresholds:
-        _between("threshold", threshold, 1, highest)
+        between("threshold", threshold, 1, highest)
         if rounds:
             highest = threshold
     if jittersort:
@@ -325,19 +283,24 @@ def _check(task, numbers):
     if rounds:
         last = 0
         for spend in task.spends:
-            _between("spend", spend, 1, task.epsilon)
+            between("spend", spend, 1, task.epsilon)
             if spend <= last:
                 raise TaskError("The spends must ascend, but %d follows %d." % (spend, last))
             last = spend
     elif task.epochs is not None:
-        _check_epochs(task)
+        # Imported where it is used: a board holds what it runs.
+        from tinyldp_protocol.epochtask import check_epochs
+
+        check_epochs(task)
     else:
         if mechanism > OLH:
-            _check_crr(task)
-        _between("batch", task.batch, 1, MAX_VALUES // task.width)
+            from tinyldp_protocol.crrtask import check_crr
+
+            check_crr(task)
+        between("batch", task.batch, 1, MAX_VALUES // task.width)
         task.payload *= task.batch
     if task.missing is not None:
-        _between("missing", task.missing, 0, symbols - 1)
+        between("missing", task.missing, 0, symbols - 1)
     if task.bins is not None:
         _check_bins(task)
 
@@ -354,78 +317,15 @@ def _check_jittersort(task):
         raise TaskError("The thresholds must make up exactly %d." % SCALE)
 
 
-def _check_epochs(task):
-    if task.mechanism == THRESH:
-        _between("rounds", task.rounds, 2, SCALE // (task.symbols - 1))
-        most = task.rounds * (task.symbols - 1)
-    else:
-        _between("items", task.items, 1, task.rounds)
-        most = 2 * task.rounds
-    count = 0
-    while task.epochs >> count:
-        count += 1
-    _between("the number of levels", len(task.levels), count, count)
-    last = 0
-    for level in task.levels:
-        _between("level", level, last, most)
-        last = level
-
-
-def _check_crr(task):
-    symbols = task.symbols
-    threshold = task.thresholds[0]
-    if threshold & 1023:
-        raise TaskError("The threshold must be a multiple of 1024, but is %d." % threshold)
-    if task.block is not None:
-        _between("symbols ^ block", _power(symbols, task.block), 1, 1024)
-    first = _power(symbols, task.memory or 1)
-    _between("the size of the prior", len(task.prior), first, first)
-    _between("the size of transitions", len(task.transitions), first * symbols, first * symbols)
-    _check_shares("prior", task.prior, 0, first, 1, 1 << 15)
-    for at in range(0, first * symbols, symbols):
-        _check_shares("each row of transitions", task.transitions, at, symbols, 0, 1 << 14)
-    if (task.costs is None) == (task.loss == 4):
-        raise TaskError("A Task has costs if, and only if, its loss is 4.")
-    if task.costs is not None:
-        _between("the number of costs", len(task.costs), symbols * symbols, symbols * symbols)
-        for at in range(symbols * symbols):
-            x = at // symbols
-            y = at % symbols
-            cost = task.costs[at]
-            _between("a cost", cost, 0, 0 if x == y else 1023)
-            if cost != task.costs[y * symbols + x]:
-                raise TaskError("The costs must be symmetric, but those of %d, %d aren't." % (x, y))
-
-
-def _power(symbols, exponent):
-    """symbols to this exponent; where that is above 1024, a lower one that is, too."""
-    power = 1
-    while exponent > 0 and power <= 1024:
-        power *= symbols
-        exponent -= 1
-    return power
-
-
-def _check_shares(name, shares, at, count, least, whole):
-    left = whole
-    for i in range(at, at + count):
-        _between("a number of " + name, shares[i], least, whole - 1)
-        left -= shares[i]
-        if left < 0:
-            break
-    if left:
-        raise TaskError("%s must make up exactly %d." % (name, whole))
-
-
 def _check_bins(task):
     edges = task.symbols - 1
     if task.missing == edges and len(task.bins) != edges:
         # The last symbol belongs to missing readings alone.
         edges = max(1, edges - 1)
-    _between("the number of bin edges", len(task.bins), edges, edges)
+    between("the number of bin edges", len(task.bins), edges, edges)
     last = None
     for edge in task.bins:
-        _between("a bin edge", edge, -0x40000000, 0x3FFFFFFF)
+        between("a bin edge", edge, -0x40000000, 0x3FFFFFFF)
         if last is not None and edge <= last:
             raise TaskError("The bin edges must ascend, but %d follows %d." % (edge, last))
         last = edge

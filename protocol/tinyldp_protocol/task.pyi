@@ -30,6 +30,8 @@ OPTIONAL: tuple[str, ...]
 
 class TaskError(ValueError): ...
 
+def between(name: str, n: object, least: int, most: int) -> None: ...
+
 class Task:
     mechanism: int
     window: int

@@ -281,7 +281,7 @@ def frames(stream: bytes, size: int = MAX_MESSAGE) -> tuple[list[bytes], int]:
 # Key: name, least, most under any mechanism. The two lists are marked by their names.
 TASK: dict[int, tuple[str, int, int]] = {
     0: ("version", 1, 1),
-    1: ("mechanism", 1, 8),
+    1: ("mechanism", 1, 10),
     2: ("window", 2, 1024),
     3: ("k", 2, 1024),
     4: ("w", 1, 1024),
@@ -308,24 +308,38 @@ TASK: dict[int, tuple[str, int, int]] = {
     25: ("polls", 1, 1 << 14),
     26: ("coordinates", 2, 1 << 15),
     27: ("items", 1, 1024),
+    28: ("rule", 1, 2),
+    29: ("loss", 1, 4),
+    30: ("prior", 1, (1 << 15) - 1),
+    31: ("transitions", 0, (1 << 14) - 1),
+    32: ("costs", 0, 1023),
+    33: ("block", 2, 10),
+    34: ("memory", 1, 10),
 }
-LISTS = ("bins", "thresholds", "spends", "levels")
-OPTIONAL = {"w", "epsilon", "delta", "bins", "missing", "polls"}
+LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs")
+OPTIONAL = {"w", "epsilon", "delta", "bins", "missing", "polls", "costs", "memory"}
 STREAMS = (1, 2, 3)
 THRESH, HEAVYTHRESH = EPOCHS = (7, 8)
-OF_EPOCHS = {name for key, (name, *_) in TASK.items() if key > 18}
+CRR, CRR_BATCH = BY_BELIEF = (9, 10)
+OF_EPOCHS = {name for key, (name, *_) in TASK.items() if 18 < key < 28}
+OF_CRR = {name for key, (name, *_) in TASK.items() if key > 27}
 JITTERSORT, GRR, OUE, OLH = 3, 4, 5, 6
 
 
 def absent(mechanism: int, rounds: bool) -> set[str]:
     """The fields that a Task of this mechanism, with a method or without, can not have."""
+    if mechanism in BY_BELIEF:
+        never = {"window", "k", "buckets", "spends", "method"} | OF_EPOCHS
+        return never | ({"block", "memory"} if mechanism == CRR else set())
     if mechanism in STREAMS:
-        return {"w", "buckets", "spends", "method"} | OF_EPOCHS
+        return {"w", "buckets", "spends", "method"} | OF_EPOCHS | OF_CRR
     if mechanism in EPOCHS:
         never = {"window", "k", "w", "delta", "spends", "batch", "resend", "outbox"}
-        never |= {"buckets", "method"}
+        never |= {"buckets", "method"} | OF_CRR
         return never | ({"coordinates", "items"} if mechanism == THRESH else {"bins"})
-    never = OF_EPOCHS | {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+    never = (
+        OF_EPOCHS | OF_CRR | {"window", "k", "delta"} | ({"buckets"} if mechanism != OLH else set())
+    )
     return never | ({"batch", "resend", "outbox"} if rounds else {"spends", "method"})
 
 
@@ -365,7 +379,7 @@ def task(data: bytes) -> dict[str, Any]:
     if "mechanism" not in fields:
         raise Refused("mechanism")
     mechanism = fields["mechanism"]
-    rounds = "method" in fields and mechanism not in (*STREAMS, *EPOCHS)
+    rounds = "method" in fields and mechanism not in (*STREAMS, *EPOCHS, *BY_BELIEF)
     needed = {"w", "epsilon"} if rounds else {"epsilon"} if mechanism in EPOCHS else set()
     for name, _, _ in TASK.values():
         if name in absent(mechanism, rounds):
@@ -377,7 +391,8 @@ def task(data: bytes) -> dict[str, Any]:
         check_window(fields)
     # An answer and its frame leave less to a report than a release does.
     bits = 8 * (231 if rounds else 235)
-    if fields["symbols"] > {OUE: bits, OLH: 32749, HEAVYTHRESH: 1 << 20}.get(mechanism, 65536):
+    most = {OUE: bits, OLH: 32749, HEAVYTHRESH: 1 << 20, CRR: 32, CRR_BATCH: 32}
+    if fields["symbols"] > most.get(mechanism, 65536):
         raise Refused("symbols")
     check_bins(fields)
     if rounds:
@@ -386,7 +401,9 @@ def task(data: bytes) -> dict[str, Any]:
         check_epochs(fields)
     elif len(fields["thresholds"]) != 1 and mechanism != JITTERSORT:
         raise Refused("thresholds")
-    if not probable(fields):
+    if mechanism in BY_BELIEF:
+        check_belief(fields)
+    elif not probable(fields):
         raise Refused("thresholds")
     if not rounds and mechanism not in EPOCHS and fields["batch"] * width(fields) > 235:
         raise Refused("batch")
@@ -424,6 +441,36 @@ def check_epochs(fields: dict[str, Any]) -> None:
         raise Refused("levels")
     if levels[-1] > widest:
         raise Refused("levels")
+
+
+def check_belief(fields: dict[str, Any]) -> None:
+    """The model of what follows what, and what an error costs."""
+    symbols = fields["symbols"]
+    threshold = fields["thresholds"][0]
+    if threshold % 1024 or threshold == SCALE:
+        raise Refused("thresholds")
+    if fields["mechanism"] == CRR_BATCH:
+        if fields["rule"] != 2:
+            raise Refused("rule")
+        if symbols ** fields["block"] > 1024:
+            raise Refused("block")
+        if fields.get("memory", 1) > fields["block"]:
+            raise Refused("memory")
+    states = symbols ** fields.get("memory", 1)
+    if len(fields["prior"]) != states or sum(fields["prior"]) != 1 << 15:
+        raise Refused("prior")
+    chances = fields["transitions"]
+    rows = [chances[at : at + symbols] for at in range(0, len(chances), symbols)]
+    if len(chances) != states * symbols or any(sum(row) != 1 << 14 for row in rows):
+        raise Refused("transitions")
+    if ("costs" in fields) != (fields["loss"] == 4):
+        raise Refused("costs")
+    costs = fields.get("costs", [0] * symbols**2)
+    table = [costs[at : at + symbols] for at in range(0, len(costs), symbols)]
+    if len(costs) != symbols**2 or any(table[x][x] for x in range(symbols)):
+        raise Refused("costs")
+    if table != [list(column) for column in zip(*table, strict=True)]:
+        raise Refused("costs")
 
 
 def check_window(fields: dict[str, Any]) -> None:

@@ -221,9 +221,11 @@ def stream(random: Random) -> bytes:
 
 def task_fields(random: Random) -> dict[str, Any]:
     """Draw a valid Task, small enough to be mutated often."""
-    mechanism = random.choice((1, 2, 3, 4, 5, 6, 7, 8))
+    mechanism = random.choice((1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
     if mechanism in decoder.EPOCHS:
         return epoch_fields(random, mechanism)
+    if mechanism in decoder.BY_BELIEF:
+        return belief_fields(random, mechanism)
     drawn: dict[str, Any] = {
         "version": 1,
         "mechanism": mechanism,
@@ -314,6 +316,63 @@ def epoch_fields(random: Random, mechanism: int) -> dict[str, Any]:
     return drawn
 
 
+def belief_fields(random: Random, mechanism: int) -> dict[str, Any]:
+    """Draw a valid Task of conditional randomized response."""
+    batch = mechanism == decoder.CRR_BATCH
+    symbols = random.choice((2, 3, 4) if batch else (2, 2, 3, 4, 8))
+    block = random.choice((2, {2: 10, 3: 6}.get(symbols, 5)))
+    memory = random.choice((1, 2)) if batch and symbols < 4 else 1
+    states = symbols**memory
+    drawn: dict[str, Any] = {
+        "version": 1,
+        "mechanism": mechanism,
+        "symbols": symbols,
+        "thresholds": [1024 * random.choice((1, 24, 4096, random.randint(1, 16383), 16383))],
+        "tick": random.choice((1, 1000, 1 << 24)),
+        "batch": random.choice((1, 24, 235)),
+        "resend": random.choice((1, 24, 1 << 20)),
+        "beacon": random.choice((1, 256, 1 << 20)),
+        "outbox": random.choice((1, 16, 255)),
+        "rule": 2 if batch else random.choice((1, 2)),
+        "loss": random.choice((1, 2, 3, 4)),
+        "prior": shares(random, states, 1 << 15, 1),
+        "transitions": [],
+    }
+    for _ in range(states):
+        drawn["transitions"] += shares(random, symbols, 1 << 14, 0)
+    if drawn["loss"] == 4:
+        upper = {(x, y): random.choice((0, 1, 1023)) for x in range(symbols) for y in range(x)}
+        pairs = [(x, y) for x in range(symbols) for y in range(symbols)]
+        drawn["costs"] = [upper.get((max(pair), min(pair)), 0) for pair in pairs]
+    if batch:
+        drawn["block"] = block
+        if memory > 1 or random.random() < 0.5:
+            drawn["memory"] = memory
+    for name, values in {
+        "w": (1, 24, 1024),
+        "epsilon": (1, 65536, LIMIT - 1),
+        "delta": (0, 1, LIMIT - 1),
+        "missing": (0, symbols - 1),
+    }.items():
+        if random.random() < 0.4:
+            drawn[name] = random.choice(values)
+    if random.random() < 0.4:
+        drawn["bins"] = sorted(random.sample(range(-LIMIT, LIMIT), symbols - 1))
+    return drawn
+
+
+def shares(random: Random, count: int, whole: int, least: int) -> list[int]:
+    """Draw that many numbers from `least` up, in sum `whole`, none of which is all of it."""
+    while True:
+        most = whole - count * least
+        cuts = sorted(
+            random.choice((0, 1, most, random.randint(0, most))) for _ in range(count - 1)
+        )
+        found = [b - a + least for a, b in zip([0, *cuts], [*cuts, most], strict=True)]
+        if max(found) < whole:
+            return found
+
+
 def to_rounds(random: Random, drawn: dict[str, Any]) -> None:
     """Give an oracle's Task a method, with one entry or a few."""
     for name in ("batch", "resend", "outbox"):
@@ -348,10 +407,10 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.1:
         # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 65536))
+        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 32, 34, 35, 65536))
         return encoder.item({key: 2} | pairs)
     else:
-        edges = (0, 1, 2, 3, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
+        edges = (0, 1, 2, 3, 4, 5, 9, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
         drawn[name] = random.choice((value - 1, value + 1, -value, *edges))
     return encoder.task(drawn)
 

@@ -27,16 +27,18 @@ class Beliefs:
 
     belief: (m, n) integers that sum to 2^15. bounds: (m, n + 1, n) where the symbols of each
     value's row of the coupling end, in the row n those of the marginal: the last one is the row's
-    sum. leakage: (m, n) nats of each release. Rows beyond `size` mean nothing.
+    sum. leakage, gain: (m, n) nats that each release tells at most, and that are learned from it
+    on average (Coupled.leakage). Rows beyond `size` mean nothing.
     """
 
     def __init__(self, task: Task) -> None:
         self.rule = Couplings(task)
         n = self.rule.symbols
-        self.most = _MEMORY // (2 * n * (n + 6) + 16)
+        self.most = _MEMORY // (2 * n * (n + 8) + 16)
         self._index = RowIndex(n)
         self.bounds = np.zeros((1, n + 1, n), dtype=np.uint16)
         self.leakage = np.zeros((1, n), dtype=np.float32)
+        self.gain = np.zeros((1, n), dtype=np.float32)
         self._next = np.zeros((1, n), dtype=np.int32)
         self._add(self.rule.start[np.newaxis])
 
@@ -112,14 +114,14 @@ class Beliefs:
         coupled = self.rule.make(beliefs)
         self.bounds[part, :-1] = np.cumsum(coupled.joint, axis=2)
         self.bounds[part, -1] = np.cumsum(coupled.marginal, axis=1)
-        self.leakage[part] = coupled.leakage(self.rule.q)
+        self.leakage[part], self.gain[part] = coupled.leakage(beliefs, self.rule.q)
         self._next[part] = -1
 
     def _reserve(self, size: int) -> None:
         had = len(self.bounds)
         if size <= had:
             return
-        for name in ("bounds", "leakage", "_next"):
+        for name in ("bounds", "leakage", "gain", "_next"):
             old = getattr(self, name)
             new = np.zeros((max(size, 2 * had), *old.shape[1:]), dtype=old.dtype)
             new[:had] = old
@@ -128,7 +130,7 @@ class Beliefs:
     def _forget(self, numbers: Array) -> Array:
         """Keep these (m,) and the first one alone; their new numbers."""
         kept, where = np.unique(np.append(numbers, 0), return_inverse=True)
-        for name in ("bounds", "leakage"):
+        for name in ("bounds", "leakage", "gain"):
             values = getattr(self, name)
             values[: len(kept)] = values[kept]
         self._next[: len(kept)] = -1

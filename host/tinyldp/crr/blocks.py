@@ -32,8 +32,8 @@ class BlockBeliefs:
 
     belief, target: (m, n^w) of each block, as BlockCoupling has them. kept, fill, marginal: (m, r)
     the blocks that can be released, and their units. ends: (m, 2, r) where these end, of fill and
-    of marginal. leakage: (m, r) nats. count: (m,) how many are kept. Rows beyond `size` mean
-    nothing.
+    of marginal. leakage, gain: (m, r) as of Beliefs. count: (m,) how many are kept. Rows beyond
+    `size` mean nothing.
     """
 
     def __init__(self, task: Task) -> None:
@@ -54,6 +54,7 @@ class BlockBeliefs:
         self.fill = np.zeros((1, most), dtype=np.uint16)
         self.ends = np.zeros((1, 2, most), dtype=np.uint16)
         self.leakage = np.zeros((1, most), dtype=np.float32)
+        self.gain = np.zeros((1, most), dtype=np.float32)
         self.count = np.zeros(1, dtype=np.int64)
         self._next = np.zeros((1, most), dtype=np.int32)
         self._find(self._coupling._carried.tobytes(), self.block)
@@ -136,15 +137,18 @@ class BlockBeliefs:
         each = np.full(count, number)
         kernel = self.told(each, np.arange(count))[:, :size]
         share = self.marginal[number, :count] / BELIEF
+        ratio = kernel / share[:, np.newaxis]
         self.leakage[number, :count] = np.maximum(
-            np.log(kernel.max(axis=1) / share), -np.log(kernel.min(axis=1) / share)
+            np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1))
         )
+        belief = self.belief[number, :size] / BELIEF
+        self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
     def _reserve(self) -> None:
         had = len(self.belief)
         if self.size <= had:
             return
-        for name in (*_TABLES, "ends", "leakage", "count", "_next"):
+        for name in (*_TABLES, "ends", "leakage", "gain", "count", "_next"):
             old = getattr(self, name)
             new = np.zeros((2 * had, *old.shape[1:]), dtype=old.dtype)
             new[:had] = old
@@ -153,7 +157,7 @@ class BlockBeliefs:
     def _forget(self, numbers: Array) -> Array:
         """Keep these (m,) and the first one alone; their new numbers."""
         kept, where = np.unique(np.append(numbers, 0), return_inverse=True)
-        for name in (*_TABLES, "ends", "leakage", "count"):
+        for name in (*_TABLES, "ends", "leakage", "gain", "count"):
             values = getattr(self, name)
             values[: len(kept)] = values[kept]
         self._next[: len(kept)] = -1

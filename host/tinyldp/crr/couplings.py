@@ -42,18 +42,20 @@ class Coupled:
         told = self.joint / np.maximum(served, 1)
         return np.where(served > 0, q * marginal + (1 - q) * told, marginal)
 
-    def leakage(self, q: float) -> Array:
-        """(m, n) what each release tells at most: max over x of |ln(M(y|x) S / P_y)|, nats.
+    def leakage(self, beliefs: Array, q: float) -> tuple[Array, Array]:
+        """What each release tells, nats, and what is learned from it: (m, n) each.
 
+        The first is the most that any value became likelier or less likely by, max over x of
+        |ln(M(y|x) S / P_y)|; the second the divergence of the belief after it from that before
+        (Kullback-Leibler), the mean of ln(M(y|x) S / P_y) over the x behind y. beliefs: (m, n).
         0 for a symbol that is never released.
         """
-        kernel = self.kernel(q)
         share = self.marginal / self.marginal.sum(axis=1, keepdims=True)
-        never = share == 0
-        share = np.where(never, 1, share)
-        high = np.where(never, 1, kernel.max(axis=1) / share)
-        low = np.where(never, 1, kernel.min(axis=1) / share)
-        return np.maximum(np.log(high), -np.log(low))
+        ratio = self.kernel(q) / np.where(share > 0, share, 1)[:, np.newaxis]
+        ratio = np.where((share > 0)[:, np.newaxis], ratio, 1)
+        told = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
+        learned = np.einsum("mx,mxy->my", beliefs / BELIEF, ratio * np.log(ratio))
+        return told, learned
 
 
 class Couplings:

@@ -57,12 +57,14 @@ class Decoded:
     posterior: (n, T, d) probability of each value given all the device's releases; NaN where
     nothing is known. known: (n, T) whether everything up to this step is there. leakage: (n, T)
     nats by which this release made some value likelier or less likely, at most -ln q; NaN where
-    not known. Its sum over steps is what the whole series tells of some series of values.
+    not known. Its sum over steps is what the whole series tells of some series of values. gain:
+    (n, T) nats that were learned of the value, on average if the series follow the Task's chain.
     """
 
     posterior: Floats
     known: Flags
     leakage: Floats
+    gain: Floats
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,11 @@ class Population:
     variance if the series follow the Task's chain. low, high, smoothed_low, smoothed_high: (J, d)
     limits in 0..1, each alone with `confidence` (normal: so for some tens of devices or more).
     leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
-    the same of all that it released so far. released: (J, d) shares of the symbols. excess: (d, d)
-    of all steps after the first, how much more often than the chain has it a symbol (columns)
-    followed another one (rows), of its followers; surprise: (d, d) in standard deviations.
+    the same of all that it released so far. gain, learned: (J,) what was learned of a value on
+    average, and of all so far, if the series follow the chain. released: (J, d) shares of the
+    symbols. excess: (d, d) of all steps after the first, how much more often than the chain has
+    it a symbol (columns) followed another one (rows), of its followers; surprise: (d, d) the
+    same in standard deviations.
     """
 
     steps: Integers
@@ -93,6 +97,8 @@ class Population:
     largest: Floats
     total: Floats
     most: Floats
+    gain: Floats
+    learned: Floats
     released: Floats
     excess: Floats
     surprise: Floats
@@ -120,8 +126,8 @@ def decode(
     found = make_beliefs(task) if beliefs is None else beliefs
     parts = [_any(task, symbols[part], known[part], none, found) for part in _parts(task, symbols)]
     posterior = np.concatenate([part[0] for part in parts])
-    leakage = np.concatenate([part[1] for part in parts])
-    return Decoded(posterior, known, leakage)
+    leakage, gain = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return Decoded(posterior, known, leakage, gain)
 
 
 def population(
@@ -148,12 +154,12 @@ def population(
     if not number.all():
         raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
     sums = np.zeros((4, len(wanted), task.symbols))
-    told = np.zeros((4, len(wanted)))
+    told = np.zeros((8, len(wanted)))
     found = make_beliefs(task) if beliefs is None else beliefs
     drawn = np.zeros((3, task.symbols, task.symbols))
     for part in _parts(task, symbols):
         here = known[part][:, wanted]
-        posterior, leakage, inverted, deviation = _any(
+        posterior, leakage, gain, inverted, deviation = _any(
             task, symbols[part], known[part], wanted, found
         )
         drawn += deviation
@@ -161,10 +167,10 @@ def population(
         sums[0] += chosen.sum(axis=0)
         sums[1] += (chosen * (1 - chosen)).sum(axis=0)
         sums[2:] += inverted
-        for at, nats in ((0, leakage), (2, np.cumsum(leakage, axis=1))):
-            there = np.where(here, nats[:, wanted], 0.0)
-            told[at] += there.sum(axis=0)
-            np.maximum(told[at + 1], there.max(axis=0), out=told[at + 1])
+        for at, each in enumerate((leakage, leakage.cumsum(1), gain, gain.cumsum(1))):
+            there = np.where(here, each[:, wanted], 0.0)
+            told[2 * at] += there.sum(axis=0)
+            np.maximum(told[2 * at + 1], there.max(axis=0), out=told[2 * at + 1])
     n = number[:, np.newaxis]
     smoothed, spreads, raw = sums[0] / n, sums[1] / n**2, sums[2] / n
     # E h^2 = Var h + 1 for the value itself, where h has the mean 1, and Var h for the others.
@@ -183,6 +189,8 @@ def population(
         told[1],
         told[2] / number,
         told[3],
+        told[4] / number,
+        told[6] / number,
         _shares(task, symbols, known, wanted) / n,
         drawn[0] / np.maximum(drawn[2], 1),
         drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
@@ -239,13 +247,13 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
 
 def _any(
     task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: AllBeliefs
-) -> tuple[Floats, Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """What _smoothed gives, of blocks too: they have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
         return _smoothed(task, symbols, known, wanted, beliefs)
-    posterior, leakage = smoothed_blocks(task, symbols, known, beliefs)
+    posterior, leakage, gain = smoothed_blocks(task, symbols, known, beliefs)
     d = task.symbols
-    return posterior, leakage, np.full((2, len(wanted), d), np.nan), np.zeros((3, d, d))
+    return posterior, leakage, gain, np.full((2, len(wanted), d), np.nan), np.zeros((3, d, d))
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:
@@ -270,8 +278,8 @@ def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[I
 
 def _smoothed(
     task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: Beliefs
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """(n, T, d) posteriors, (n, T) leakages, of the wanted steps what _inverted gives, (3, d, d).
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """(n, T, d) posteriors, (n, T) leakages, and gains, what _inverted gives, (3, d, d).
 
     The last is, by the release before and by the symbol: how often it came beyond its P, the
     variance of that, and how many releases followed.
@@ -282,7 +290,7 @@ def _smoothed(
     # By steps, as they are worked on.
     told = np.ones((length, n, d))
     forward = np.full((length, n, d), np.nan)
-    leakage = np.full((n, length), np.nan)
+    leakage, gain = np.full((2, n, length), np.nan)
     inverted = np.zeros((2, len(wanted), d))
     deviation = np.zeros((3, d, d))
     ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
@@ -290,6 +298,7 @@ def _smoothed(
         released = symbols[devices, step]
         told[step, devices] = beliefs.told(numbers, released)
         leakage[devices, step] = beliefs.leakage[numbers, released]
+        gain[devices, step] = beliefs.gain[numbers, released]
         if step:
             law = beliefs.marginal(numbers)
             beyond = np.stack([np.eye(d)[released] - law, law * (1 - law), np.ones_like(law)])
@@ -311,7 +320,7 @@ def _smoothed(
         forward[step] = both / both.sum(axis=1, keepdims=True)
         backward = (told[step] * backward) @ transitions.T
         backward /= backward.sum(axis=1, keepdims=True)
-    return forward.transpose(1, 0, 2), leakage, inverted, deviation
+    return forward.transpose(1, 0, 2), leakage, gain, inverted, deviation
 
 
 def _inverted(beliefs: Beliefs, numbers: Integers, released: Integers) -> Floats:

@@ -17,8 +17,8 @@ Flags = npt.NDArray[np.bool_]
 
 def smoothed_blocks(
     task: Task, symbols: Integers, known: Flags, beliefs: BlockBeliefs
-) -> tuple[Floats, Floats]:
-    """(n, T, d) posteriors of all series, and (n, T) leakages, at each block's first step.
+) -> tuple[Floats, Floats, Floats]:
+    """(n, T, d) posteriors, and (n, T) leakages and gains, at each block's first step.
 
     symbols, known: (n, T); what is known ends with a block, of which the last may be short.
     """
@@ -26,7 +26,7 @@ def smoothed_blocks(
     d, width = task.symbols, beliefs.block
     chain = _Chain(task)
     posterior = np.full((n, length, d), np.nan)
-    leakage = np.full((n, length), np.nan)
+    leakage, gain = np.full((2, n, length), np.nan)
     there = known.sum(axis=1)
     starts = range(0, length, width)
     numbers = np.zeros(n, dtype=np.int32)
@@ -42,8 +42,9 @@ def smoothed_blocks(
             released = symbols[devices, start : start + size] @ d ** np.arange(size)[::-1]
             place = _places(beliefs, mine, released, start)
             told = beliefs.told(mine, place)[:, : d**size]
-            leakage[devices, start : start + size] = 0.0
-            leakage[devices, start] = beliefs.leakage[mine, place]
+            for nats, table in ((leakage, beliefs.leakage), (gain, beliefs.gain)):
+                nats[devices, start : start + size] = 0.0
+                nats[devices, start] = table[mine, place]
             law = chain.blocks(ahead[devices], size, start == 0) * told
             total = law.sum(axis=1, keepdims=True)
             if not total.all():
@@ -70,7 +71,7 @@ def smoothed_blocks(
                 posterior[devices, start + place] = parts.sum(axis=(1, 3))
             before = (told * after) @ chain.rows(size).T
             later[devices] = before / before.sum(axis=1, keepdims=True)
-    return posterior, leakage
+    return posterior, leakage, gain
 
 
 def _places(beliefs: BlockBeliefs, numbers: Integers, released: Integers, start: int) -> Integers:

@@ -29,7 +29,17 @@ from tinyldp_device.lifetime import state_bytes
 from tinyldp_device.mechanism import small_pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import RELEASE_VALUES_AT, REPORT_AT
-from tinyldp_protocol.task import HEAVYTHRESH, JITTERSORT, OLH, OUE, STASWITCH, Task
+from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
+    HEAVYTHRESH,
+    JITTERSORT,
+    MIN_ERROR,
+    OLH,
+    OUE,
+    STASWITCH,
+    Task,
+)
 
 PROGRAM = Path(__file__).with_name("microbit_program.py")
 ROUNDS = Path(__file__).with_name("microbit_rounds.py")
@@ -40,6 +50,7 @@ CLASSES = frozenset(
     | {"SmallSerial", "SmallSignals", "SmallPost", "SmallAgent", "State", "Identity"}
     | {"QuerySerial", "SmallRoundAgent", "RoundIdentity", "LifeIdentity", "Ledger"}
     | {"OracleRounds", "Epochs", "Lifetime", "Thresh"}
+    | {"Crr", "Coupling", "MinError"}
 )
 # Found on the board, with a margin, for each mechanism: what is larger may find no room to be
 # set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
@@ -49,6 +60,8 @@ LONGEST_LINE = 850
 LARGEST_BUFFER = 560
 # Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
+# The same of CRR.
+CRR_DATA = 1200
 # The same of a device that is asked, whose code leaves less, and of one with epochs.
 ASKED_DATA = 1100
 ASKED_BOTH = 1300
@@ -123,6 +136,11 @@ def build_microbit(
             "HeavyThresh does not fit on a micro:bit: its tables and its hash take more memory "
             "than is left there; Thresh fits."
         )
+    if task.mechanism == CRR_BATCH:
+        raise UserError(
+            "CRR of blocks does not fit on a micro:bit: its tables and its code take more memory "
+            "than is left there; CRR of single values fits."
+        )
     if program is None:
         program = program_of(task)
     own = {
@@ -139,6 +157,8 @@ def build_microbit(
         nodes, largest, both = EPOCHS_NODES, EPOCHS_DATA, EPOCHS_BOTH
     elif asked:
         nodes, largest, both = ASKED_NODES, ASKED_DATA, ASKED_BOTH
+    elif task.mechanism == CRR:
+        largest = CRR_DATA
     statements = dissolved(modules, CLASSES | own, _OF_MAIN, nodes)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1] if statements else None
@@ -262,6 +282,13 @@ def task_buffers(task: Task) -> list[int]:
         sizes += [task.window * 2, 4 * len(task.thresholds)]
     elif task.mechanism in (OUE, OLH):
         sizes.append(task.width)
+    elif task.mechanism == CRR:
+        n = task.symbols
+        # belief, served, marginal, own; joint, transitions; plan
+        sizes += [2 * n] * 4 + [2 * n * n] * 2 + [n * n * (n - 1)]
+        if task.rule == MIN_ERROR:
+            # loss; pairs; sampled; kept
+            sizes += [2 * n * n, n * (n - 1), 4 * n, n]
     return sizes
 
 

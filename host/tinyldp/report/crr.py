@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 # Steps of a table, and values that are followed in it: all, or of many the most frequent ones.
 STEPS = 200
 FOLLOWED = 8
-OF_STEPS = ("step", "devices", "leakage", "largest", "total", "most", "bound")
+OF_STEPS = (
+    "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
+)  # fmt: skip
 OF_VALUES = ("released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high")
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
@@ -41,8 +43,9 @@ def crr_tables(
     Steps are those of a device's segment (one boot), from 0; of each segment all before its
     first loss is used. "epsilon": certified for each step (block) under the model. "steps": one
     entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
-    most), "total" and "most" (of all releases so far), "bound" (certified for them), and for the
-    values "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
+    most), "total" and "most" (of all releases so far), "bound" (certified for them), "gain" and
+    "learned" (nats learned of a value on average, and of all so far), and for the values
+    "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
     limits if series follow the Task's chain), "raw", "raw_deviation", "raw_low", "raw_high" (of
     any series; None where the releases alone say nothing). "cut": segments with a loss. "excess":
     None, or where releases do not follow the chain the most surprising "before", "symbol" and
@@ -157,6 +160,8 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
         "total": float(found.total[at]),
         "most": float(found.most[at]),
         "bound": -math.log(task.thresholds[0] / SCALE) * blocks,
+        "gain": float(found.gain[at]),
+        "learned": float(found.learned[at]),
         "released": found.released[at][followed].tolist(),
         "smoothed": found.smoothed[at][followed].tolist(),
         "low": found.smoothed_low[at][followed].tolist(),
@@ -187,13 +192,14 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{table['segments']:,} segments of {table['devices']:,} devices; rule {table['rule']},"
         f" loss {table['loss']}. Each {unit} is certified to make no value likelier or less"
-        f" likely than by {table['epsilon']:.4g} nats, for whom knows the chain."
+        f" likely than by {table['epsilon']:.4g} nats, to whoever knows the chain."
     )
     if table["steps"]:
         last = table["steps"][-1]
         said += (
             f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most; certified were {last['bound']:.4g}."
+            f" and {last['most']:.4g} at most; certified were {last['bound']:.4g}. Of the values"
+            f" behind them {last['learned']:.4g} nats were learned on average."
         )
     if table["cut"]:
         said += (

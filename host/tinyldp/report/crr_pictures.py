@@ -54,21 +54,23 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
         each, total = figure.subplots(1, 2)
         bound = [table["epsilon"]] * len(rows)
         for axis, names, certified in (
-            (each, ("largest", "leakage"), bound),
-            (total, ("most", "total"), [row["bound"] for row in rows]),
+            (each, ("largest", "leakage", "gain"), bound),
+            (total, ("most", "total", "learned"), [row["bound"] for row in rows]),
         ):
             axis.plot(steps, certified, color=GAP, lw=1.2, label="certified")
             axis.plot(
                 steps, [row[names[0]] for row in rows], color=ORIGINAL, label="most of a device"
             )
             axis.plot(steps, [row[names[1]] for row in rows], color=RELEASED, label="mean")
+            learned = [row[names[2]] for row in rows]
+            axis.plot(steps, learned, color=QUIET, ls="--", label="learned on average")
             axis.set_ylim(bottom=0)
             axis.set_xlabel("step")
             axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
         each.set_title("Told by a release, nats")
         total.set_title("Told by all releases so far, nats")
         handles, labels = each.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
         return svg(figure, key, f"Information leakage over {len(rows)} steps beside its bound.")
 
 

@@ -53,9 +53,15 @@ def _leakage(axis: Axes, simulation: CrrSimulation) -> None:
     axis.plot(steps, bound, color=GAP, lw=1.2, label="certified: at most")
     axis.plot(steps, simulation.most, color=ORIGINAL, lw=1.4, label="largest of a device")
     axis.plot(steps, np.cumsum(simulation.leakage), color=RELEASED, lw=1.4, label="mean")
+    if simulation.shares is not None:
+        shares = simulation.shares
+        axis.plot(
+            shares.steps + 1, shares.learned, color=QUIET, ls="--",
+            label=f"learned on average, {len(simulation.original):,} devices",
+        )  # fmt: skip
     axis.set_title("Information leakage of all releases so far, nats")
     axis.set_ylim(bottom=0)
-    axis.legend(ncols=3)
+    axis.legend(ncols=4)
 
 
 def _shares(axis: Axes, simulation: CrrSimulation) -> None:

@@ -347,6 +347,7 @@ class CrrSimulation(Simulation):
             "max_leakage": float(self.largest.max()),
             "max_total_leakage": float(self.most[-1]),
             "total_bound": self.total_bound,
+            "learned": None if self.shares is None else float(self.shares.learned[-1]),
             "smoothed_devices": len(self.original),
             "smoothed_loss": self.smoothed_loss,
             "released_loss": self.sample_loss,

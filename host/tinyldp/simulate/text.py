@@ -107,6 +107,8 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
     each = simulation.epsilon / block
     unit = "step" if block == 1 else f"block of {block}"
     smoothed = simulation.smoothed_loss
+    shares = simulation.shares
+    learned = "" if shares is None else f"; learned {shares.learned[-1]:.2f} on average"
     after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
     return [
         ("stream", "the Task's own chain" if simulation.source == MODEL else simulation.source),
@@ -126,7 +128,7 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         (
             "of all releases of a device",
             f"{simulation.leakage.sum():.2f} on average, {simulation.most[-1]:.2f} at most;"
-            f" certified {simulation.total_bound:.2f}",
+            f" certified {simulation.total_bound:.2f}{learned}",
         ),
     ]
 

@@ -1,0 +1,3 @@
+from tinyldp_protocol.task import Task
+
+def check_crr(task: Task) -> None: ...
