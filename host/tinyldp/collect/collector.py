@@ -43,9 +43,9 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgress:
-    """One boot that this run has heard of; pseudonym in hexadecimal.
+    """One boot that this run has heard of; pseudonym and nonce in hexadecimal.
 
-    received: frames, or in rounds answers that were counted.
+    received: frames, or in rounds answers that were counted; before: of these, in earlier runs.
     """
 
     pseudonym: str
@@ -53,6 +53,8 @@ class DeviceProgress:
     received: int
     lost: int
     ended: bool
+    nonce: str = ""
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +284,8 @@ class Collector:
                 boot.received + boot.answers,
                 boot.lost,
                 boot.state().over(self._task.batch),
+                boot.nonce.hex(),
+                boot.before,
             )
             for boot in self._intake.boots()
         ]

@@ -62,7 +62,8 @@ class Boot:
     """One boot of a device, as far as this run knows it.
 
     wanted: the first sequence number that is neither held nor lost;
-    above: those beyond it that are held. answers: those that were counted.
+    above: those beyond it that are held. answers: those that were counted. before: frames and
+    answers that earlier runs have received.
     """
 
     id: int
@@ -78,6 +79,7 @@ class Boot:
     drops: int | None
     lowest: int | None
     count: int | None
+    before: int = 0
 
     @property
     def lost(self) -> int:
@@ -397,6 +399,7 @@ class Intake:
             known.drops,
             known.lowest,
             known.count,
+            known.received + known.answers,
         )
         self._boots[hello.pseudonym, hello.nonce] = boot
         return boot
