@@ -214,8 +214,11 @@ class Collector:
             self._awaited = True
             wait = math.ceil(max(0.0, rounds.begins - _clock()) / 1000)
             self._news.append(
-                f"The first question leaves in {wait:,} s, when devices have completed an epoch"
-                " of their own."
+                f"The first question leaves in {wait:,} s: an epoch after this database first heard"
+                " of a device, which has then completed one of its own."
+                if rounds.first
+                else f"The next question leaves in {wait:,} s, when devices have completed another"
+                " epoch of their own."
             )
         if rounds.over and not self._over:
             self._over = True

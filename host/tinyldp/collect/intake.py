@@ -63,7 +63,7 @@ class Boot:
 
     wanted: the first sequence number that is neither held nor lost;
     above: those beyond it that are held. answers: those that were counted. before: frames and
-    answers that earlier runs have received.
+    answers that earlier runs have received; since: ms since 1970 of its first hello.
     """
 
     id: int
@@ -80,6 +80,7 @@ class Boot:
     lowest: int | None
     count: int | None
     before: int = 0
+    since: int | None = None
 
     @property
     def lost(self) -> int:
@@ -324,7 +325,8 @@ class Intake:
         self._hear(link, nonce, boot)
         self._hellos.add((link, nonce))
         if self._rounds is not None:
-            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock)
+            ran = 0 if boot.since is None else max(0, now - boot.since)
+            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock, ran)
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
@@ -400,6 +402,7 @@ class Intake:
             known.lowest,
             known.count,
             known.received + known.answers,
+            known.since,
         )
         self._boots[hello.pseudonym, hello.nonce] = boot
         return boot

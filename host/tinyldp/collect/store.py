@@ -198,6 +198,7 @@ class Store:
                     boot.released,
                     connection.scalar(newest) or boot.id,
                     tuple(connection.scalars(others.limit(8))),
+                    boot.since,
                 )
 
     def find(self, task: bytes, pseudonym: bytes, nonce: bytes) -> Hello | None:
