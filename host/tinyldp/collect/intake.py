@@ -322,11 +322,11 @@ class Intake:
         if boot is None:
             self.reject(link.name, "other boot")
             return
-        self._hear(link, nonce, boot)
-        self._hellos.add((link, nonce))
         if self._rounds is not None:
             ran = 0 if boot.since is None else max(0, now - boot.since)
             self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock, ran)
+        self._hear(link, nonce, boot)
+        self._hellos.add((link, nonce))
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
