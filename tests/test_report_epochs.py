@@ -121,7 +121,7 @@ def test_devices_and_refusals(thresh, table):
     assert closed["answered"] == 0
     assert closed["refusals"] == {"budget": closed["asked"]}
     assert table["refusals"]["budget"] == closed["asked"]
-    assert set(table["refusals"]) <= {"budget", "early"}
+    assert set(table["refusals"]) <= {"budget", "early question"}
     assert all(row["rate"] > 0.9 for name, row in devices.items() if row is not closed)
 
 

@@ -39,6 +39,10 @@ _UNKNOWN = (
     "Devices have answered epochs that this database does not know, and may have no estimates"
     " left: no update is made. Collect with the database of those epochs, or plan another Task."
 )
+_AHEAD = (
+    "Devices are ahead: they have answered later steps than this database knows of, and refuse"
+    " these as late. Steps are left out, twice as many each time, until devices answer again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +211,9 @@ class Collector:
     def _tell(self, rounds: Conversation) -> None:
         """What befell the rounds, once."""
         epochs = self._task.epochs is not None
-        if epochs and rounds.behind and not self._behind:
+        if rounds.behind and not self._behind:
             self._behind = True
-            self._news.append(_UNKNOWN)
+            self._news.append(_UNKNOWN if epochs else _AHEAD)
         if epochs and rounds.begins is not None and not self._awaited:
             self._awaited = True
             wait = math.ceil(max(0.0, rounds.begins - _clock()) / 1000)
