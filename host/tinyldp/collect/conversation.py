@@ -156,9 +156,7 @@ class Conversation:
         """How many devices were present at the last step."""
         return len(self._present)
 
-    def join(
-        self, device: int, pseudonym: bytes, link: Link, now: float, ran: float = 0.0
-    ) -> None:
+    def join(self, device: int, pseudonym: bytes, link: Link, now: float, ran: float = 0.0) -> None:
         """A device said hello, the first time or again; it is meant from the next phase on,
         in epochs from the one that is open.
 

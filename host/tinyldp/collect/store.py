@@ -381,6 +381,15 @@ class Store:
         with self._sentences(), self._engine.connect() as connection:
             return rounds.next_step(connection, task_id) if self._rounds else 0
 
+    def first_heard(self, task_id: str) -> int | None:
+        """When a device first said hello with this Task, ms since 1970; None: never."""
+        c = BOOTS.c
+        with self._sentences(), self._engine.connect() as connection:
+            found = connection.scalar(sa.select(sa.func.min(c.since)).where(c.task == task_id))
+            if found is not None:
+                check(BOOTS, ["since"], [found])
+            return found
+
     def last_heard(self, task_id: str) -> int | None:
         """When this Task's devices were last known to spend, ms since 1970; None: never."""
         with self._sentences(), self._engine.connect() as connection:

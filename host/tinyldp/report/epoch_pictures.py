@@ -29,10 +29,32 @@ def mean_picture(key: str, table: dict[str, Any]) -> str:
         axis.step(t, mean, where="mid", color=RELEASED, lw=1.2, label="published")
         there = np.array([step["published"] for step in steps])
         axis.plot(t[there], mean[there], "o", ms=4.5, color=RELEASED, label="update")
+        mark_beyond(axis, t[there], mean[there])
         axis.set_title("Mean in each epoch")
         _epochs(axis, t)
         _legend(figure, axis, 4)
         return svg(figure, key, f"Published means of {counted(len(steps), 'epoch')}.")
+
+
+# What a mean can be, with room for the marks.
+_RANGE = (-0.05, 1.05)
+
+
+def mark_beyond(axis: Any, t: npt.NDArray[np.float64], mean: npt.NDArray[np.float64]) -> None:
+    """Show 0 to 1, and raw estimates that lie beyond as arrows at the edge, with their figures."""
+    axis.set_ylim(*_RANGE)
+    for beyond, edge, mark, below in ((mean > 1, 1.0, "^", -12), (mean < 0, 0.0, "v", 6)):
+        if not beyond.any():
+            continue
+        axis.plot(
+            t[beyond], np.full(beyond.sum(), edge), mark, ms=6, color=RELEASED,
+            label="raw estimate beyond",
+        )  # fmt: skip
+        for at, value in zip(t[beyond], mean[beyond], strict=True):
+            axis.annotate(
+                f"{value:.3g}", (at, edge), (0, below), textcoords="offset points", ha="center",
+                fontsize=8,
+            )  # fmt: skip
 
 
 def items_picture(key: str, table: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tinyldp.figures import counted
+from tinyldp.report.epoch_pictures import mark_beyond
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED
 from tinyldp.simulate.simulation import EpochSimulation
 from tinyldp.study import TITLES
@@ -58,7 +59,7 @@ def _mean(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
     shown = simulation.published[np.searchsorted(times, at), 0]
     axis.plot(at, shown, "o", ms=4, color=RELEASED, label="update")
     axis.set_ylabel("mean")
-    axis.set_ylim(-0.05, 1.05)
+    mark_beyond(axis, at, shown)
 
 
 def _items(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
