@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from dataclasses import dataclass
 from fractions import Fraction
@@ -206,14 +205,14 @@ def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
     if heavy:
         lines.append(
             f"Accuracy: an item's estimated share has a standard deviation of {costs.deviation:.3g}"
-            f" at most, and lies within about {costs.interval:.3g} for all items at once (95 %): each "
-            "update has its own figure, from its answers."
+            f" at most, and lies within about {costs.interval:.3g} for all items at once (95 %):"
+            " each update has its own figure, from its answers."
         )
     else:
         lines.append(
             f"Accuracy: an estimated mean has a standard deviation of {costs.deviation:.3g} at "
-            f"most, and lies within {costs.interval:.3g} (95 %). Between updates devices vote in each "
-            f"epoch where it has moved by more than {costs.between:.3g}; by how much it may have "
+            f"most, and lies within {costs.interval:.3g} (95 %). Between updates devices vote in "
+            f"each epoch where it has moved by more than {costs.between:.3g}; by how much it may have "
             "moved, simulate and report bound from the noisy votes, which tell less."
         )
     lines.append(

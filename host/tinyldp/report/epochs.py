@@ -47,7 +47,8 @@ def epoch_tables(
     "low", "high" (heavy.FrequencyOracle.heavy_hitters, which tells `progress`). "outcomes": epochs
     by outcome; "updates", "publications", "exhausted": how many. "refusals", "devices", "answers",
     "answer_bytes", "query_bytes": as of rounds. "begins": when the first question can leave, in
-    UTC, None once one has or while no device was heard. "problem": why there is nothing else, or None.
+    UTC, None once one has or while no device was heard. "problem": why there is nothing else, or
+    None.
     """
     of_epochs = [(name, task) for name, task in tasks.items() if task.epochs is not None]
     return [_table(store, name, task, progress) for name, task in of_epochs]

@@ -94,6 +94,11 @@ def _steps(axis: Any) -> None:
 
 
 def _legend(figure: Any, columns: int, *axes: Any) -> None:
-    found = [axis.get_legend_handles_labels() for axis in axes]
-    handles, labels = (sum((each[i] for each in found), []) for i in range(2))
+    handles: list[Any] = []
+    labels: list[str] = []
+    for axis in axes:
+        for all_of_them, own in zip(
+            (handles, labels), axis.get_legend_handles_labels(), strict=True
+        ):
+            all_of_them += own
     figure.legend(handles, labels, loc="outside upper left", ncols=columns)

@@ -57,9 +57,9 @@ def rounds_tables(
     units that a publication cost each who was asked) and "epsilon" (the same as an epsilon),
     "users" (devices that were there), "asked" and "answered" (in all phases), "n" (answers
     to the publication), "dissimilarity_units" and "dissimilarity_epsilon" (spent likewise on
-    the dissimilarity, by methods that ask for it, None for others), "since" (t of the publication that stands), and for the followed
-    values "frequencies" (raw), "variances", "low", "high" by the integers of the entry that
-    was used; None before the first publication. "followed": values, all, or of more than
+    the dissimilarity, by methods that ask for it, None for others), "since" (t of the
+    publication that stands), and for the followed values "frequencies" (raw), "variances", "low",
+    "high" by the integers of the entry that was used; None before the first publication. "followed": values, all, or of more than
     FOLLOWED the most frequent on average. "outcomes": steps by outcome; "refusals": by
     reason; "devices": by device "asked" (questions that meant it), "answered", "rate" and
     "refusals". "cfpu": answers for each device and step; "cfpu_asked": questions that meant
