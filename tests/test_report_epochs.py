@@ -297,7 +297,7 @@ def test_a_raw_estimate_beyond_what_a_mean_can_be(thresh, table, raw):
         at = np.array([1.0, 6.0])
         epoch_pictures.mark_beyond(axis, at, np.array([raw, 0.3]))
         assert axis.get_ylim() == (-0.05, 1.05)
-        marks = [line.get_xydata().tolist() for line in axis.lines]
+        marks = [np.asarray(line.get_xydata(), float).tolist() for line in axis.lines]
         assert marks == ([] if raw == 0.5 else [[[1.0, float(raw > 1)]]])
         assert [text.get_text() for text in axis.texts] == ([] if raw == 0.5 else [f"{raw:.3g}"])
     assert ("raw estimate beyond" in epoch_pictures.mean_picture("m", beyond)) == (raw != 0.5)

@@ -156,7 +156,8 @@ def text_round_audit(result: RoundAudit) -> str:
         "Shares are of values that are guessed right: under “best window” from the answers of the",
         "one window that tells the most, under “1 window”, “2 windows”, ... from those of all",
         "windows up to then together, which may tell more and more: the budget is for any one",
-        f"window, not for all of them. Lower bounds (Clopper-Pearson) are right with a confidence of {result.confidence:.12g}, together.",
+        "window, not for all of them. Lower bounds (Clopper-Pearson) are right with a confidence",
+        f"of {result.confidence:.12g}, together.",
         "",
         "The certificate stands." if result.held else "THE DEVICE BREAKS ITS CERTIFICATE.",
     ]

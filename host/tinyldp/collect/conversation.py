@@ -98,8 +98,9 @@ class Conversation:
     run have said hello; of epochs when these have completed one, by what is known of how long
     they have run if none was asked for before; and not before `ready`. All times are ms of one
     clock that never goes back. updates, standing, cast: of epochs before (EpochCoordinator). t: the
-    step that is open, or was last; None before the first. begins: when the next step does, or None. over: whether the numbers of steps are used up,
-    so that nothing is asked any more. behind: whether devices were ahead of this host.
+    step that is open, or was last; None before the first. begins: when the next step does, or None.
+    over: whether the numbers of steps are used up, so that nothing is asked any more.
+    behind: whether devices were ahead of this host.
     Raises UserError when the Task is none of rounds.
     """
 

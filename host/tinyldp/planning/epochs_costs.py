@@ -212,8 +212,8 @@ def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
         lines.append(
             f"Accuracy: an estimated mean has a standard deviation of {costs.deviation:.3g} at "
             f"most, and lies within {costs.interval:.3g} (95 %). Between updates devices vote in "
-            f"each epoch where it has moved by more than {costs.between:.3g}; by how much it may have "
-            "moved, simulate and report bound from the noisy votes, which tell less."
+            f"each epoch where it has moved by more than {costs.between:.3g}; by how much it may "
+            "have moved, simulate and report bound from the noisy votes, which tell less."
         )
     lines.append(
         f"Communication: 2 answers per device and epoch, of {costs.answer_bytes} bytes, whatever "

@@ -336,7 +336,8 @@ def epoch_legend(table: Row) -> str:
         said += (
             " Means are raw: unbiased, and so sometimes below 0 or above 1, where no mean can be."
             " At least, at most: cut to what it can be, each interval alone holds the mean of its"
-            " epoch with 95 %, as far as devices have votes left; it is wide where few votes may not show that the mean has moved."
+            " epoch with 95 %, as far as devices have votes left; it is wide where few votes may"
+            " not show that the mean has moved."
         )
     said += " Votes left: from the devices' randomized answers, raw, with a 95 % interval."
     return said + _some(table)
