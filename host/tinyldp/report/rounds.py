@@ -61,8 +61,8 @@ def rounds_tables(
     publication that stands), and for the followed values "frequencies" (raw), "variances", "low",
     "high" by the integers of the entry that was used; None before the first publication.
     "followed": values, all, or of more than FOLLOWED the most frequent on average.
-    "outcomes": steps by outcome; "refusals": by reason; "devices": by device "asked" (questions that meant it), "answered", "rate" and
-    "refusals". "cfpu": answers for each device and step; "cfpu_asked": questions that meant
+    "outcomes": steps by outcome; "refusals": by reason; "devices": by device "asked"
+    (questions that meant it), "answered", "rate" and "refusals". "cfpu": answers for each device and step; "cfpu_asked": questions that meant
     one. "answer_bytes", "query_bytes": of one message. "problem": why there are no
     estimates, or None. "fewest": devices that fill each group which is asked, "most_users": those
     that were there at the most.
