@@ -62,7 +62,8 @@ class Boot:
     """One boot of a device, as far as this run knows it.
 
     wanted: the first sequence number that is neither held nor lost;
-    above: those beyond it that are held. answers: those that were counted.
+    above: those beyond it that are held. answers: those that were counted. before: frames and
+    answers that earlier runs have received; since: ms since 1970 of its first hello.
     """
 
     id: int
@@ -78,6 +79,8 @@ class Boot:
     drops: int | None
     lowest: int | None
     count: int | None
+    before: int = 0
+    since: int | None = None
 
     @property
     def lost(self) -> int:
@@ -319,10 +322,11 @@ class Intake:
         if boot is None:
             self.reject(link.name, "other boot")
             return
+        if self._rounds is not None:
+            ran = 0 if boot.since is None else max(0, now - boot.since)
+            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock, ran)
         self._hear(link, nonce, boot)
         self._hellos.add((link, nonce))
-        if self._rounds is not None:
-            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock)
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
@@ -397,6 +401,8 @@ class Intake:
             known.drops,
             known.lowest,
             known.count,
+            known.received + known.answers,
+            known.since,
         )
         self._boots[hello.pseudonym, hello.nonce] = boot
         return boot

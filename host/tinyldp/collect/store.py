@@ -198,6 +198,7 @@ class Store:
                     boot.released,
                     connection.scalar(newest) or boot.id,
                     tuple(connection.scalars(others.limit(8))),
+                    boot.since,
                 )
 
     def find(self, task: bytes, pseudonym: bytes, nonce: bytes) -> Hello | None:
@@ -379,6 +380,15 @@ class Store:
         """The first step t of this Task's rounds that nothing is known about."""
         with self._sentences(), self._engine.connect() as connection:
             return rounds.next_step(connection, task_id) if self._rounds else 0
+
+    def first_heard(self, task_id: str) -> int | None:
+        """When a device first said hello with this Task, ms since 1970; None: never."""
+        c = BOOTS.c
+        with self._sentences(), self._engine.connect() as connection:
+            found = connection.scalar(sa.select(sa.func.min(c.since)).where(c.task == task_id))
+            if found is not None:
+                check(BOOTS, ["since"], [found])
+            return found
 
     def last_heard(self, task_id: str) -> int | None:
         """When this Task's devices were last known to spend, ms since 1970; None: never."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from tinyldp.laws import displacement_law, settled, why_no_law
 from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
-from tinyldp.report.symbols import clean
+from tinyldp.report.symbols import clean, moment
 from tinyldp.study import STREAMS, TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
@@ -153,7 +152,7 @@ def report_data(
             for task_id, task in tasks.items()
         ],
         "alarms": [
-            {"name": clean(a["name"]), "detail": clean(a["detail"]), "at": _time(a["at"])}
+            {"name": clean(a["name"]), "detail": clean(a["detail"]), "at": moment(a["at"])}
             for a in store.alarms()
         ],
         "rejections": [
@@ -279,9 +278,3 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
             " failed its health test."
         )
     return said
-
-
-def _time(at: int) -> str:
-    """UTC, from ms since 1970."""
-    moment = datetime.fromtimestamp(at / 1000, timezone.utc)
-    return moment.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")

@@ -58,7 +58,7 @@ from tinyldp.report.pictures import (
     series_picture,
 )
 from tinyldp.report.round_pictures import decisions_picture, rounds_picture
-from tinyldp.report.rounds import estimated, summary
+from tinyldp.report.rounds import decided, estimated, summary
 from tinyldp.report.symbols import clean
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ _STEPS = (
     " last publication stands."
 )
 _DECISIONS = (
-    "What each device spent that was asked for a publication; above, where the method looks at"
+    "What each device spent that was asked; above, where the method looks at"
     " it, the dissimilarity: a publication is made where it exceeds the error."
 )
 _MEANS = (
@@ -301,8 +301,9 @@ def _rounds(data: dict[str, Any]) -> list[str]:
                     _figure(rounds_picture(f"r{number}", table), _STEPS),
                     _table(round_columns(table), round_rows(table), round_legend(table), tag),
                 ]
+            if decided(table):
+                body.append(_figure(decisions_picture(f"d{number}", table), _DECISIONS))
             body += [
-                _figure(decisions_picture(f"d{number}", table), _DECISIONS),
                 _table(DECISIONS, decision_rows(table), decision_legend(table), tag),
             ]
         parts += _estimate("Rounds", table, [*body, *_answers(table)])

@@ -181,8 +181,13 @@ def write_sweep_picture(swept: Sweep, path: str | Path) -> None:
         _curves(left, "epsilon", swept.against_epsilon)
         _curves(right, "w", swept.against_w)
         left.set_ylabel("mean squared error")
-        left.set_title(f"{swept.source}, d = {swept.symbols}, {counted(swept.devices, 'device')}")
-        right.set_title(f"mean of {counted(swept.seeds, 'seed')}, {swept.oracle}")
+        epsilon, w = swept.against_w[:1], swept.against_epsilon[:1]
+        left.set_title(f"at w = {w[0].w}" if w else "")
+        right.set_title(f"at epsilon = {epsilon[0].epsilon:.4g}" if epsilon else "")
+        figure.suptitle(
+            f"{swept.source}, d = {swept.symbols}, {counted(swept.devices, 'device')}, "
+            f"{swept.oracle}, mean of {counted(swept.seeds, 'seed')}"
+        )
         handles, labels = (left if swept.against_epsilon else right).get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS))
         save(figure, path)
