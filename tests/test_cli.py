@@ -292,7 +292,7 @@ def test_output_is_never_what_is_read(
     refused(["plan", str(link), "-o", str(study)], capsys, "another file")
     task = str(study.with_suffix(".task"))
     refused(["certify", task, "-o", task], capsys, "another file")
-    refused(["certify", task, "-o", str(study)], capsys, "a study's name")
+    refused(["certify", task, "-o", str(study)], capsys, "holds a study and is kept")
     certificate = str(tmp_path / "s.task.cert.json")
     refused(["plan", str(study), "-o", certificate], capsys, "a certificate's name; name the Task")
     refused(["plan", str(study), "-o", str(tmp_path / "s.db")], capsys, "a store's name")
@@ -307,7 +307,7 @@ def test_output_is_never_what_is_read(
     database = study.with_suffix(".db")
     before = database.read_bytes()
     refused(["report", str(database), "--html", str(database)], capsys, "another file")
-    refused(["report", str(database), "--html", task], capsys, "a Task's name; name the report")
+    refused(["report", str(database), "--html", task], capsys, "holds a Task and is kept")
     assert database.read_bytes() == before
 
 
@@ -328,6 +328,35 @@ def test_studies_that_overwhelm(
     path = tmp_path / "s.toml"
     path.write_text(STUDY.replace("threshold = 1006633", text).format(links=""))
     assert len(refused(["plan", str(path)], capsys)) < 400
+
+
+@pytest.mark.parametrize("module", ["tinyldp.cli", "argparse", "importlib.metadata", "json"])
+def test_stopped_while_it_loads(module: str) -> None:
+    """Ctrl-C before there is a command to stop: no traceback either."""
+    program = f"""
+import sys, runpy
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+sys.modules.pop({module!r}, None)
+sys.argv = ["tinyldp", "--version"]
+runpy.run_module("tinyldp", run_name="__main__")
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (130, b"tinyldp: stopped.\n")
+
+
+def test_the_installed_command_is_the_one_that_can_be_stopped() -> None:
+    project = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    assert '[project.scripts]\ntinyldp = "tinyldp.__main__:main"\n' in project
+
+
+@pytest.mark.parametrize("output", [".", "/", ""])
+def test_folders_in_place_of_a_study(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        refused([command, output], capsys)
 
 
 @pytest.mark.parametrize("command", ["plan", "certify", "simulate"])

@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tinyldp.errors import UserError, keep_apart, keep_name
+from tinyldp.errors import UserError, keep_apart
+from tinyldp.files import CERTIFICATE, REPORT, keep_kind
 
 # What a report of HeavyThresh looks at one by one.
 _ITEMS = "items of the dictionary"
@@ -296,11 +297,11 @@ def _certify(options: argparse.Namespace) -> int:
     from tinyldp.study import load_task
 
     task = load_task(options.task)
-    with WorkProgress("points of the privacy curve") as progress:
-        certificate = certify(task, progress=progress.update)
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)
-    keep_name(path, "certificate")
+    keep_kind(path, CERTIFICATE)
+    with WorkProgress("points of the privacy curve") as progress:
+        certificate = certify(task, progress=progress.update)
     write_certificate(certificate, path)
     if options.json:
         _print_json(certificate.to_json())
@@ -459,6 +460,9 @@ def _report(options: argparse.Namespace) -> int:
 
     store = Store(options.db)
     try:
+        if options.html:
+            keep_apart(options.html, options.db)
+            keep_kind(options.html, REPORT)
         with WorkProgress(_ITEMS) as progress:
             data = report_data(
                 store,
@@ -467,8 +471,6 @@ def _report(options: argparse.Namespace) -> int:
                 progress=progress.update,
             )
         if options.html:
-            keep_apart(options.html, options.db)
-            keep_name(options.html, "report")
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
         if options.csv:
             for sentence in write_csv(store, options.csv)[1]:
@@ -488,10 +490,10 @@ def _simulate(options: argparse.Namespace) -> int:
     from tinyldp.simulate import simulate, text_simulation, write_picture
 
     if options.picture:
-        from tinyldp.simulate.pictures import check_ending
+        from tinyldp.simulate.pictures import check_picture
 
         keep_apart(options.picture, options.study)
-        check_ending(options.picture)
+        check_picture(options.picture)
     if options.sweep:
         return _sweep(options)
     with WorkProgress("device steps") as progress:

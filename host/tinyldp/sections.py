@@ -128,6 +128,14 @@ def read_bytes(path: str | Path) -> bytes:
     return data
 
 
+def is_study(data: bytes) -> bool:
+    """Whether this is TOML with a study's section, right or wrong."""
+    try:
+        return "study" in _document(data)
+    except UserError:
+        return False
+
+
 def _document(data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8-sig"), parse_float=_number)
