@@ -241,7 +241,10 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
-    assert "usage: tinyldp" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("tinyldp")
+    assert said.endswith(" --help.\n")
+    assert said.count("\n") == 1
 
 
 def test_report_of_a_database_that_is_not_ours(

@@ -169,8 +169,10 @@ def test_a_task_is_checked_against_its_study(tmp_path: Path) -> None:
     stream = (
         '[study]\nname="s"\n[mechanism]\nname="grr"\n[privacy]\nepsilon=1\n[values]\ndomain=5\n'
     )
-    with pytest.raises(UserError, match="its method is LBA, and the study's none"):
+    with pytest.raises(UserError, match="its method is LBA, and the study has no rounds"):
         load(tmp_path, stream).check(task)
+    with pytest.raises(UserError, match="it has no rounds, and the study's method is LBA"):
+        study.check(choose(load(tmp_path, stream)))
 
 
 def test_grids(tmp_path: Path) -> None:

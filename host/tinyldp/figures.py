@@ -15,6 +15,11 @@ def in_a_row(steps: int) -> str:
     return "one step" if steps == 1 else f"{steps} consecutive steps"
 
 
+def percent(share: float, digits: int) -> str:
+    """The number before the sign; no minus before a zero."""
+    return f"{round(100 * share, digits) + 0.0:.{digits}f}"
+
+
 def stated(value: Fraction, unit: int) -> str:
     """The shortest decimal that a study could have stated: it was rounded down to the unit."""
     digits = 1

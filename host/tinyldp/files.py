@@ -44,12 +44,19 @@ def keep_kind(output: str | Path, own: str) -> None:
     named = _SUFFIXES.get(path.suffix.lower())
     held = _held(path)
     if held is None:
+        keep_folder(path)
         if named not in (None, own):
             raise UserError(f"{path} has a {named}'s name; name the {own} otherwise.")
     elif held != own and not (held == "" and named == own and own in (TASK, TABLE)):
         # A Task may be damaged, and a table has no mark; of the others any part shows the kind.
         what = f"holds a {held}" if held else f"is no {own}"
         raise UserError(f"{path} {what} and is kept; write the {own} to another file.")
+
+
+def keep_folder(path: Path) -> None:
+    """Refuse, before the work, to write where there is no folder to write into."""
+    if not path.parent.is_dir():
+        raise UserError(f"{path} can't be written: its folder does not exist.")
 
 
 def _held(path: Path) -> str | None:

@@ -104,7 +104,7 @@ class Sections:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: which known one is meant, perhaps."""
-    return f"; the nearest known is {difflib.get_close_matches(word, list(known), 1, 0)[0]}"
+    return f"; the nearest known is {difflib.get_close_matches(word.lower(), list(known), 1, 0)[0]}"
 
 
 def short(value: Any) -> str:

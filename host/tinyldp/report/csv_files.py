@@ -42,7 +42,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     left_out = []
     rounds: set[bytes] = set()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         for stream in store.streams():
             task = store.task(stream.task_id)
             if task.batch is None:
@@ -71,7 +71,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 writer.writerows((i, n if here else "") for i, (n, here) in enumerate(pairs))
             paths.append(path)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{folder} can't be written: {error.strerror}.") from None
     return paths, left_out
 
 

@@ -69,8 +69,6 @@ def check_picture(path: str | Path) -> None:
     """Before the work: without one of these, matplotlib would choose, and name the file itself."""
     if Path(path).suffix.lower() not in (".svg", ".png", ".pdf"):
         raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
-    if not Path(path).parent.is_dir():
-        raise UserError(f"{path} can't be written: its folder does not exist.")
     keep_kind(path, PICTURE)
 
 
