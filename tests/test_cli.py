@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.collecting import hello, make_task, release
 from tinyldp import cli, progress
+from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
@@ -158,7 +160,41 @@ def test_collect_without_links(study: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_missing_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And no empty database is left; one that was there stays."""
     refused(["collect", str(study)], capsys, "/dev/no-such-port")
+    store = study.with_suffix(".db")
+    assert not list(study.parent.glob("*.db*"))
+    task = make_task()
+    Store.create(store, task).close()
+    refused(["collect", str(study)], capsys, "/dev/no-such-port")
+    assert store.exists()
+
+
+def test_boards_that_run_another_task(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are named at the end, with what to do."""
+    other = make_task()
+    said = b"".join(framed(hello(other, bytes([n]) * 8, bytes([n]) * 8)) for n in (1, 2))
+    over = threading.Event()
+
+    def repeat(path: str) -> None:
+        device = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        while not over.wait(0.1):
+            os.write(device, said)
+        os.close(device)
+
+    capsys.readouterr()
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        boards = threading.Thread(target=repeat, args=(cable.device_end,))
+        boards.start()
+        try:
+            assert cli.main(["collect", str(study), "--seconds", "2", "--json"]) == 0
+        finally:
+            over.set()
+            boards.join()
+    (told,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert told.startswith(f"2 boards at {cable.host_end} ran another Task, {other.id.hex()},")
+    assert f"`tinyldp flash {study.with_suffix('.task')} --port PORT`" in told
 
 
 def test_busy_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from tests.epoch_fleet import EpochDevice, EpochFleet, small_task, spread_device
 from tests.modelled import Fleet, mixed
 from tinyldp import cli, progress
 from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.mean import mean
 from tinyldp.report import render_report, report_data, text_report, write_csv

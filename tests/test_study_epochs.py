@@ -183,7 +183,7 @@ def test_wrong_studies_get_one_sentence(tmp_path: Path, old: str, new: str, sent
         ("heavy = 5", "heavy = 0", r"heavy must lie in 1\.\.64"),
         ("heavy = 5", "heavy = 65", r"heavy must lie in 1\.\.64"),
         ("support = 64", "support = 1", r"support must lie in 2\.\."),
-        ("support = 64", "support = -1", r"support must lie in 2\.\., but is -1"),
+        ("support = 64", "support = -1", r"support must lie in 2\.\.100000, but is -1"),
         ("support = 64", "support = 100001", r"support must lie in 2\.\.100000"),
         ("votes = 2\n", "votes = 2\nitems = 63\n", "support must be 63 or less, the items of a"),
         ("support = 64", "support = 257", "support must be 256 or less, the items of a device's"),

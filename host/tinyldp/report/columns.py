@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyldp.figures import counted, percent
+from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
@@ -24,7 +24,7 @@ def _plain(value: Any, row: Row) -> str:
     if value is None:
         return _NONE
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return fixed(value, 3)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinyldp.coordinate import EXHAUSTED
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle, Told
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed
 from tinyldp.report.rounds import device_row, refusals, totals
 from tinyldp.report.symbols import clean
 from tinyldp.study import EPSILON_UNIT, TITLES
@@ -192,7 +192,7 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
     last = table["steps"][-1] if table["steps"] else None
     if last is not None and last.get("mean") is not None and last["low"] is not None:
         said += (
-            f" In epoch {last['t']:,} the mean is {last['mean']:.3f}, estimated in epoch"
+            f" In epoch {last['t']:,} the mean is {fixed(last['mean'], 3)}, estimated in epoch"
             f" {last['since']:,}, and lies between {last['low']:.3f} and {last['high']:.3f} with"
             " 95 %."
         )
