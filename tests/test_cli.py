@@ -17,6 +17,7 @@ from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
+from tinyldp.flash import provision
 from tinyldp.lanes import Cable
 
 STUDY = """\
@@ -449,3 +450,45 @@ def test_a_forged_stream_costs_the_others_nothing(
     assert "<svg" in page.read_text()
     name = f"{b'wearer 2'.hex()}-{b'nonce  2'.hex()}.csv"
     assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_flash_tells_epsilon_as_everywhere(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in what a device counts."""
+    words = ("task_id", "version", "pseudonym", "identity", "verified", "sample")
+    done = provision.Flashed(
+        port="port",
+        board="unix",
+        micropython="1.20",
+        files=1,
+        bytes=1,
+        copied=1,
+        cap=98304,
+        horizon=10,
+        allowance=1 << 18,
+        **dict.fromkeys(words, ""),
+    )
+    monkeypatch.setattr(provision, "flash", lambda *_, **__: done)
+    capsys.readouterr()
+    assert cli.main(["flash", str(study.with_suffix(".task")), "--port", "port", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["cap"], result["horizon"], result["allowance"]) == (1.5, 10, 4.0)
+
+
+@pytest.mark.parametrize("option", ["--mpy", "--new-identity", "--replace-main"])
+def test_what_an_emulated_board_cannot_have(
+    option: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["flash", str(study.with_suffix(".task")), "--lane", "microbit", option]
+    refused(arguments, capsys, f"{option} is for a board at a port", "new each time")
+
+
+@pytest.mark.parametrize("seed", ["-5", "x", "1" * 19])
+def test_numbers_of_options(seed: str, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["simulate", str(study), f"--seed={seed}"])
+    said = "--seed must be a whole number from 0 to 999999999999999999"
+    assert capsys.readouterr().err.endswith(
+        f"tinyldp simulate: {said}; see tinyldp simulate --help.\n"
+    )
