@@ -17,6 +17,7 @@ from tests.epoch_fleet import EpochDevice, EpochFleet, small_task, spread_device
 from tests.modelled import Fleet, mixed
 from tinyldp import cli, progress
 from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.mean import mean
 from tinyldp.report import epoch_pictures, render_report, report_data, text_report, write_csv
@@ -315,7 +316,11 @@ def test_beside_rounds_in_one_database(tmp_path):
     task = small_task()
     line = EpochFleet(tmp_path / "a.db", task, [EpochDevice(task, n) for n in (20, 21)])
     line.until(2)
-    data = report_data(line.store, curve=0)
+    data = report_data(line.store)
+    with pytest.raises(UserError, match="--curve"):
+        report_data(line.store, curve=0)
+    with pytest.raises(UserError, match="--postprocess"):
+        report_data(line.store, postprocess="simplex")
     assert [table["task"] for table in data["rounds"]] == [rounds.id.hex()]
     assert [table["task"] for table in data["epochs"]] == [task.id.hex()]
     assert data["curves"] == data["estimates"] == []

@@ -21,7 +21,7 @@ from tinyldp.audit.oracles import bit, hashes
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.report.pictures import ORIGINAL, QUIET, RELEASED, drawing
-from tinyldp.simulate.pictures import check_ending, save
+from tinyldp.simulate.pictures import check_picture, save
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.ledger import Ledger, provision
 from tinyldp_device.mechanism import pool_words
@@ -270,7 +270,7 @@ def write_growth(recovery: Recovery, path: str | Path) -> None:
     The file's name says the format (.svg, .png, .pdf). Raises UserError when it can't
     be written or its format is unknown.
     """
-    check_ending(path)
+    check_picture(path)
     count = len(recovery.growth)
     with drawing((9.6, 3.6)) as figure:
         axis = figure.subplots()

@@ -20,7 +20,7 @@ from tinyldp.audit.intervals import lower
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
-from tinyldp.simulate.pictures import check_ending
+from tinyldp.simulate.pictures import check_picture
 from tinyldp.study import METHOD_TITLES
 from tinyldp_protocol.task import Task
 
@@ -93,7 +93,7 @@ def audit_rounds(
             f"An audit of rounds takes {_FEWEST} to {_MOST:,} devices, not {devices:,}."
         )
     if picture is not None:
-        check_ending(picture)
+        check_picture(picture)
     began = time.monotonic()
     certificate = certify(task)
     recovered = []

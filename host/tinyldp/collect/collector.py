@@ -7,7 +7,7 @@ batches and lets the acks leave only then.
 import math
 import queue
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -174,6 +174,20 @@ class Collector:
     def ended(self) -> int:
         """Boots heard in this run, whose segment is over and whose frames are all here or lost."""
         return len(self._ended)
+
+    def strangers(self, task_path: Path) -> list[str]:
+        """A sentence for each other Task that boards ran; task_path: that of this one's file."""
+        found: dict[bytes, set[str]] = {}
+        counts: Counter[bytes] = Counter()
+        for task, link in self._intake.strangers.values():
+            counts[task] += 1
+            found.setdefault(task, set()).add(link)
+        return [
+            f"{counted(n, 'board')} at {', '.join(sorted(found[task]))} ran another Task,"
+            f" {task.hex()}, and nothing of it was taken: put this one on it with `tinyldp flash"
+            f" {task_path} --port PORT`, or collect with the study of the other."
+            for task, n in counts.items()
+        ]
 
     def _loop(self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None) -> None:
         shown = 0.0

@@ -45,6 +45,8 @@ from tinyldp_protocol.task import Task
 # Boots that one link can speak for at a time, and links with a boot.
 MOST_BOOTS = 8
 MOST_LINKS = 1 << 16
+# Devices under other Tasks that are told apart.
+MOST_STRANGERS = 1 << 10
 
 
 @dataclass(eq=False)
@@ -160,6 +162,8 @@ class Intake:
         self._touched: dict[int, Boot] = {}
         # Whether a boot was forgotten that rounds may still know of.
         self._forgotten = False
+        # By pseudonym, the Task of devices that run another one, and where they were heard.
+        self.strangers: dict[bytes, tuple[bytes, str]] = {}
 
     def boots(self) -> list[Boot]:
         """The boots that this run knows."""
@@ -314,6 +318,8 @@ class Intake:
         if hello.task != self._task.id:
             self.reject(link.name, "unknown task")
             self._remember(link, nonce, None)
+            if len(self.strangers) < MOST_STRANGERS:
+                self.strangers[hello.pseudonym] = (hello.task, link.name)
             return
         boot = self._boots.get((hello.pseudonym, hello.nonce))
         if boot is None:

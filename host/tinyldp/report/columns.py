@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
@@ -24,7 +24,7 @@ def _plain(value: Any, row: Row) -> str:
     if value is None:
         return _NONE
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return fixed(value, 3)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -72,7 +72,7 @@ def _millionths(probability: float | None, row: Row) -> str:
 
 
 def _share(share: float | None, row: Row) -> str:
-    return _NONE if share is None else f"{100 * share:.2f} %"
+    return _NONE if share is None else f"{percent(share, 2)} %"
 
 
 def _deviation(variance: float, row: Row) -> str:
@@ -320,8 +320,8 @@ def epoch_rows(table: Row) -> list[Row]:
     for step in _spread(table["steps"]):
         live = _NONE
         if step["poll"] is not None:
-            low, high = (100 * step[f"poll_{name}"] for name in ("low", "high"))
-            live = f"{100 * step['poll']:.0f} % ({low:.0f} to {high:.0f})"
+            low, high = (percent(step[f"poll_{name}"], 0) for name in ("low", "high"))
+            live = f"{percent(step['poll'], 0)} % ({low} to {high})"
         rows.append({**step, "live": live})
     return rows
 
@@ -395,7 +395,7 @@ def round_rows(table: Row) -> list[Row]:
             cell = _NONE
             if step["frequencies"] is not None:
                 deviation = math.sqrt(step["variances"][i])
-                cell = f"{100 * step['frequencies'][i]:.1f} ± {100 * deviation:.1f} %"
+                cell = f"{percent(step['frequencies'][i], 1)} ± {percent(deviation, 1)} %"
             row[f"value {value}"] = cell
         rows.append(row)
     return rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
+from tinyldp.files import TABLE, replacing_text
 from tinyldp.report.data import is_stream
 from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
 from tinyldp.report.rounds import REASONS
@@ -41,7 +42,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     left_out = []
     rounds: set[bytes] = set()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         for stream in store.streams():
             task = store.task(stream.task_id)
             if task.batch is None:
@@ -59,7 +60,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
             except UserError as error:
                 left_out.append(str(error))
                 continue
-            with path.open("w", encoding="ascii", newline="") as file:
+            with replacing_text(path, TABLE) as file:
                 writer = csv.writer(file, lineterminator="\n")
                 oracle = not is_stream(task)
                 writer.writerow(("step", "report" if oracle else "symbol"))
@@ -70,7 +71,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 writer.writerows((i, n if here else "") for i, (n, here) in enumerate(pairs))
             paths.append(path)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{folder} can't be written: {error.strerror}.") from None
     return paths, left_out
 
 
@@ -80,7 +81,7 @@ def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
     # By phase: that of the publication is the last one.
     entries = {question.t: question.entry for question in store.questions(task_id)}
     steps = folder / f"{task_id}-steps.csv"
-    with steps.open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(steps, TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         head = ("step", "outcome", "published", "dis", "err", "units", "answers", "devices")
         writer.writerow((*head, "variance", *(f"value {k}" for k in range(task.symbols))))
@@ -100,14 +101,14 @@ def _write_epochs(store: Store, folder: Path, task: Task) -> list[Path]:
     if table["problem"] is not None:
         raise UserError(table["problem"])
     paths = [folder / f"{task_id}-epochs.csv"]
-    with paths[0].open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(paths[0], TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         names = [name for name in EPOCH_COLUMNS if not table["heavy"] or name not in OF_MEANS]
         writer.writerow(names)
         writer.writerows([_plain(step[name]) for name in names] for step in table["steps"])
     if table["heavy"]:
         paths.append(folder / f"{task_id}-items.csv")
-        with paths[1].open("w", encoding="utf-8", newline="") as file:
+        with replacing_text(paths[1], TABLE) as file:
             writer = csv.writer(file, lineterminator="\n")
             names = ("item", "frequency", "low", "high")
             writer.writerow(("t", *names))
@@ -126,7 +127,7 @@ def _write_devices(store: Store, folder: Path, task: Task) -> Path:
     """What was asked of each device of a Task."""
     task_id = task.id.hex()
     devices = folder / f"{task_id}-devices.csv"
-    with devices.open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(devices, TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("device", "asked", "answered", *REASONS.values()))
         for peer in store.peers(task_id):

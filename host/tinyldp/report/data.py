@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.errors import UserError
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.estimate.heavy import Told
 from tinyldp.figures import counted
@@ -98,7 +99,8 @@ def report_data(
     (epochs.epoch_tables). Of the devices of both, whose "rounds" is true, "sent", "received"
     and "duplicates" count answers, and none is lost or missing.
     progress: told of the items of a dictionary that were looked at, which takes long.
-    Raises UserError for an unknown name of a post-processing.
+    Raises UserError for an unknown name of a post-processing, and for a post-processing or a
+    curve where no Task has what it is made of.
     """
     streams = store.streams()
     if names is not None:
@@ -108,6 +110,7 @@ def report_data(
     tasks = {stream.task_id: store.task(stream.task_id) for stream in streams}
     # While nobody was heard, it is about the Tasks that somebody waits for.
     meant = tasks or {task_id: store.task(task_id) for task_id in store.task_ids()}
+    _refuse_idle(meant.values(), postprocess, curve)
     said = {task_id: certificate_said(store.certificate(task_id)) for task_id in meant}
     rows = []
     for stream in streams:
@@ -160,6 +163,18 @@ def report_data(
             for (link, name), count in sorted(store.rejections().items())
         ],
     }
+
+
+def _refuse_idle(tasks: Iterable[Task], postprocess: str | None, curve: int | None) -> None:
+    """Raise UserError for what would change nothing."""
+    framed = [task for task in tasks if task.batch is not None]
+    if curve is not None and not any(map(is_stream, framed)):
+        raise UserError("A curve (--curve) is of shuffled streams, and none was collected here.")
+    if postprocess is not None and all(map(is_stream, framed)):
+        raise UserError(
+            "A post-processing (--postprocess) is of frequencies of GRR, OUE or OLH, and no Task"
+            " here releases their reports as a stream."
+        )
 
 
 def certificate_said(certificate: Mapping[str, Any] | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinyldp.coordinate import EXHAUSTED
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle, Told
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed
 from tinyldp.report.rounds import device_row, refusals, totals
 from tinyldp.report.symbols import clean, moment
 from tinyldp.study import EPSILON_UNIT, TITLES
@@ -214,8 +214,8 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
                 " any case)"
             )
         said += (
-            f" The estimate of epoch {last['since']:,} stands, {last['mean']:.3f}{raw}; the mean of"
-            f" epoch {last['t']:,} lies between {last['low']:.3f} and {last['high']:.3f} with 95 %."
+            f" The estimate of epoch {last['since']:,} stands, {fixed(last['mean'], 3)}{raw}; the mean"
+            f" of epoch {last['t']:,} lies between {last['low']:.3f} and {last['high']:.3f} with 95 %."
         )
     said += _too_few(last)
     if last is not None and last["since"] is None and not table["exhausted"]:

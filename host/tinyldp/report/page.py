@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
+from tinyldp.files import REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
@@ -160,10 +161,7 @@ def render_report(
     if data is None:
         data = report_data(store, displacements)
     page = _page(store, data, originals or {}, displacements or {}, title)
-    try:
-        Path(path_html).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path_html} cannot be written: {error.strerror}.") from None
+    replace_file(path_html, page.encode(), REPORT)
 
 
 def _page(

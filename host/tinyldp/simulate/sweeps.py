@@ -15,7 +15,7 @@ from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
-from tinyldp.simulate.pictures import check_ending, save
+from tinyldp.simulate.pictures import check_picture, save
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.sources import study_at
 from tinyldp.study import EPSILON_UNIT, METHODS, TITLES, Study
@@ -175,7 +175,7 @@ def write_sweep_picture(swept: Sweep, path: str | Path) -> None:
 
     Raises UserError when the file can't be written or its format is unknown.
     """
-    check_ending(path)
+    check_picture(path)
     with drawing((9.6, 4.2)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         _curves(left, "epsilon", swept.against_epsilon)
