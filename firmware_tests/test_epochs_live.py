@@ -259,7 +259,7 @@ def check_report(live: Fleet, epochs: int) -> dict[str, Any]:
     assert table["problem"] is None
     assert len(table["steps"]) == epochs
     assert len(table["devices"]) == len(live.devices)
-    assert set(table["refusals"]) <= {"early", "late"}
+    assert set(table["refusals"]) <= {"early question", "late question"}
     assert data["alarms"] == []
     text = " ".join(text_report(data, 160).split())
     render_report(live.store, live.folder / "live.html", data=data)

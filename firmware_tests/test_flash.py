@@ -523,11 +523,41 @@ def test_command_line(
     assert cli.main(["flash", *map(str, arguments), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["task_id"], result["certified"]) == (OLD.id.hex(), False)
+    assert result["sample"] == str(sample)
     assert heard(board)["pseudonym"].hex() == result["pseudonym"]
     assert cli.main(["flash", *map(str, arguments), "--mpy"]) == 0
     text = capsys.readouterr().out
     assert "uncertified" in text
     assert f"Pseudonym {result['pseudonym']}, kept." in text
+    assert f"Readings come from {sample}." in text
+    assert cli.main(["flash", *map(str, arguments[:3]), "--uncertified"]) == 0
+    assert "Readings come from the board's own sample.py." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import bme280\n", "ImportError: no module named 'bme280'"),
+        ("line = 1 / 0\n", "ZeroDivisionError: divide by zero"),
+    ],
+)
+def test_a_sample_that_cannot_start(
+    source: str,
+    why: str,
+    board: RelayedBoard,
+    sample: Path,
+    task_file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the board says when it is started anew is told."""
+    sample.write_text(source + SAMPLE)
+    arguments = [task_file, "--port", board.port, "--sample", sample, "--uncertified"]
+    assert cli.main(["flash", *map(str, arguments)]) == 2
+    said = capsys.readouterr().err
+    assert f"on the board, but does not start there: {why}." in said
+    sample.write_text(SAMPLE)
+    assert cli.main(["flash", *map(str, arguments), "--json"]) == 0
+    assert heard(board)["task"] == OLD.id
 
 
 def test_emulated_microbit(
@@ -573,6 +603,14 @@ def test_bad_input(
     assert "can't be read" in refused(capsys, task_file, *rest, "--sample", nothing)
     nothing.write_text("samples = 1\n")
     assert "no function sample()" in refused(capsys, task_file, *rest, "--sample", nothing)
+    for source, why in (
+        ("def sample(n):\n    return n\n", "must take none"),
+        ("def sample(*, n):\n    return n\n", "must take none"),
+        ("def sample():\n    yield 1\n", "and not yield it"),
+        ("async def sample():\n    return 1\n", "no function sample()"),
+    ):
+        nothing.write_text(source)
+        assert why in refused(capsys, task_file, *rest, "--sample", nothing)
     nothing.write_text("def sample(:\n")
     assert "no Python module" in refused(capsys, task_file, *rest, "--sample", nothing)
     good = [*rest, "--sample", sample]

@@ -106,7 +106,10 @@ def test_a_record_is_made_once_and_never_refilled() -> None:
     for _ in range(2):
         assert files.flash(TASK) == UNIT
         assert files.left() == 0
-    with pytest.raises(UserError, match=r"The Task costs 1 for life, but 0 is left to the board\."):
+    with pytest.raises(
+        UserError,
+        match=r"The Task costs 1 for life, but 0 is left to the board for ever: another board",
+    ):
         files.flash(make(votes=3))
     with pytest.raises(UserError, match=r"fixed when it was provisioned \(1\)"):
         files.flash(TASK, 2 * UNIT)

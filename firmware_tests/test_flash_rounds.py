@@ -11,6 +11,7 @@ import serial
 
 from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
+from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, flash
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
@@ -68,6 +69,12 @@ def stored(board: RelayedBoard) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}
 
 
+@pytest.fixture
+def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """flash() does not wait for the board to speak, which goes on with its ledger meanwhile."""
+    monkeypatch.setattr(provision, "_STARTS", 0)
+
+
 def asked(board: RelayedBoard, task: Task, t: int, entry: int) -> bytes:
     """The first answer or refusal, once the board has said hello; or what it printed."""
     query = bytearray(put_query(None, 0, task.id, t, 0, entry, 0, GROUPS))
@@ -103,6 +110,7 @@ def frame(message: bytes) -> bytes:
     return bytes(slot)
 
 
+@pytest.mark.usefixtures("unheard")
 def test_a_ledger_is_made_once_and_kept(board: RelayedBoard) -> None:
     done = flash(board.port, TASK)
     assert (done.identity, done.cap, done.horizon) == ("new", 1 << 16, 50)
@@ -141,6 +149,7 @@ def test_a_task_above_the_cap_is_refused_by_flash_and_by_the_device(board: Relay
     assert b"tinyldp: not started: The Task spends up to 65536 in 61 steps" in said
 
 
+@pytest.mark.usefixtures("unheard")
 def test_a_stream_device_gets_its_ledger_when_it_needs_one(board: RelayedBoard) -> None:
     first = flash(board.port, STREAM)
     assert (first.cap, first.horizon) == (None, None)

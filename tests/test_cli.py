@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.collecting import hello, make_task, release
 from tinyldp import cli, progress
+from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
+from tinyldp.flash import provision
 from tinyldp.lanes import Cable
 
 STUDY = """\
@@ -158,7 +161,41 @@ def test_collect_without_links(study: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_missing_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And no empty database is left; one that was there stays."""
     refused(["collect", str(study)], capsys, "/dev/no-such-port")
+    store = study.with_suffix(".db")
+    assert not list(study.parent.glob("*.db*"))
+    task = make_task()
+    Store.create(store, task).close()
+    refused(["collect", str(study)], capsys, "/dev/no-such-port")
+    assert store.exists()
+
+
+def test_boards_that_run_another_task(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are named at the end, with what to do."""
+    other = make_task()
+    said = b"".join(framed(hello(other, bytes([n]) * 8, bytes([n]) * 8)) for n in (1, 2))
+    over = threading.Event()
+
+    def repeat(path: str) -> None:
+        device = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        while not over.wait(0.1):
+            os.write(device, said)
+        os.close(device)
+
+    capsys.readouterr()
+    with Cable() as cable:
+        study.write_text(STUDY.format(links=f'serial = ["{cable.host_end}"]'))
+        boards = threading.Thread(target=repeat, args=(cable.device_end,))
+        boards.start()
+        try:
+            assert cli.main(["collect", str(study), "--seconds", "2", "--json"]) == 0
+        finally:
+            over.set()
+            boards.join()
+    (told,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert told.startswith(f"2 boards at {cable.host_end} ran another Task, {other.id.hex()},")
+    assert f"`tinyldp flash {study.with_suffix('.task')} --port PORT`" in told
 
 
 def test_busy_port(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +278,10 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
-    assert "usage: tinyldp" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("tinyldp")
+    assert said.endswith(" --help.\n")
+    assert said.count("\n") == 1
 
 
 def test_report_of_a_database_that_is_not_ours(
@@ -292,7 +332,7 @@ def test_output_is_never_what_is_read(
     refused(["plan", str(link), "-o", str(study)], capsys, "another file")
     task = str(study.with_suffix(".task"))
     refused(["certify", task, "-o", task], capsys, "another file")
-    refused(["certify", task, "-o", str(study)], capsys, "a study's name")
+    refused(["certify", task, "-o", str(study)], capsys, "holds a study and is kept")
     certificate = str(tmp_path / "s.task.cert.json")
     refused(["plan", str(study), "-o", certificate], capsys, "a certificate's name; name the Task")
     refused(["plan", str(study), "-o", str(tmp_path / "s.db")], capsys, "a store's name")
@@ -307,7 +347,7 @@ def test_output_is_never_what_is_read(
     database = study.with_suffix(".db")
     before = database.read_bytes()
     refused(["report", str(database), "--html", str(database)], capsys, "another file")
-    refused(["report", str(database), "--html", task], capsys, "a Task's name; name the report")
+    refused(["report", str(database), "--html", task], capsys, "holds a Task and is kept")
     assert database.read_bytes() == before
 
 
@@ -328,6 +368,35 @@ def test_studies_that_overwhelm(
     path = tmp_path / "s.toml"
     path.write_text(STUDY.replace("threshold = 1006633", text).format(links=""))
     assert len(refused(["plan", str(path)], capsys)) < 400
+
+
+@pytest.mark.parametrize("module", ["tinyldp.cli", "argparse", "importlib.metadata", "json"])
+def test_stopped_while_it_loads(module: str) -> None:
+    """Ctrl-C before there is a command to stop: no traceback either."""
+    program = f"""
+import sys, runpy
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+sys.modules.pop({module!r}, None)
+sys.argv = ["tinyldp", "--version"]
+runpy.run_module("tinyldp", run_name="__main__")
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (130, b"tinyldp: stopped.\n")
+
+
+def test_the_installed_command_is_the_one_that_can_be_stopped() -> None:
+    project = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    assert '[project.scripts]\ntinyldp = "tinyldp.__main__:main"\n' in project
+
+
+@pytest.mark.parametrize("output", [".", "/", ""])
+def test_folders_in_place_of_a_study(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        refused([command, output], capsys)
 
 
 @pytest.mark.parametrize("command", ["plan", "certify", "simulate"])
@@ -381,3 +450,45 @@ def test_a_forged_stream_costs_the_others_nothing(
     assert "<svg" in page.read_text()
     name = f"{b'wearer 2'.hex()}-{b'nonce  2'.hex()}.csv"
     assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_flash_tells_epsilon_as_everywhere(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in what a device counts."""
+    words = ("task_id", "version", "pseudonym", "identity", "verified", "sample")
+    done = provision.Flashed(
+        port="port",
+        board="unix",
+        micropython="1.20",
+        files=1,
+        bytes=1,
+        copied=1,
+        cap=98304,
+        horizon=10,
+        allowance=1 << 18,
+        **dict.fromkeys(words, ""),
+    )
+    monkeypatch.setattr(provision, "flash", lambda *_, **__: done)
+    capsys.readouterr()
+    assert cli.main(["flash", str(study.with_suffix(".task")), "--port", "port", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["cap"], result["horizon"], result["allowance"]) == (1.5, 10, 4.0)
+
+
+@pytest.mark.parametrize("option", ["--mpy", "--new-identity", "--replace-main"])
+def test_what_an_emulated_board_cannot_have(
+    option: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["flash", str(study.with_suffix(".task")), "--lane", "microbit", option]
+    refused(arguments, capsys, f"{option} is for a board at a port", "new each time")
+
+
+@pytest.mark.parametrize("seed", ["-5", "x", "1" * 19])
+def test_numbers_of_options(seed: str, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["simulate", str(study), f"--seed={seed}"])
+    said = "--seed must be a whole number from 0 to 999999999999999999"
+    assert capsys.readouterr().err.endswith(
+        f"tinyldp simulate: {said}; see tinyldp simulate --help.\n"
+    )

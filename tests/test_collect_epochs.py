@@ -230,6 +230,35 @@ def test_a_host_that_starts_again_takes_the_next_epoch(fleet):
     assert late <= {EARLY}
 
 
+def test_a_host_that_starts_again_before_the_first_question_waits_no_longer(fleet):
+    task = small_task()
+    beacon, whole = task.beacon * task.tick, task.rounds * task.tick
+    line = fleet(task, spread_devices(task, 6))
+    line.play(whole)
+    begins = line.rounds.begins
+    assert begins is not None
+    line.rounds.stop()
+    line.commit()
+    line.restart()
+    assert line.rounds.first
+    line.play(2 * task.tick)
+    # Had it waited anew, it would not begin for an epoch and a beacon.
+    assert 0 <= line.rounds.begins - begins <= beacon
+    assert line.rounds.begins < line.now + whole
+    line.play(2 * whole)
+    assert line.rounds.t is not None
+    t = line.rounds.t
+    line.rounds.stop()
+    line.commit()
+    line.restart()
+    # An epoch that was asked for is the last one that devices have: another one is waited for.
+    start = line.now
+    while line.rounds.begins is None:
+        line.play()
+    assert line.past.start == t + 1
+    assert line.rounds.begins >= start + beacon + whole
+
+
 @pytest.mark.parametrize("phase", [0, 1])
 def test_an_epoch_that_was_open_when_the_host_was_killed(fleet, phase):
     """It is not asked for again; an update that was asked for is decided with what came."""

@@ -182,6 +182,7 @@ def test_a_device_that_moves_and_comes_back_later_is_one(host):
 
 def test_refused_hellos(host):
     host.take(hello(OTHER, ANNA, FIRST), frame(0), frame(1))
+    assert host.intake.strangers == {ANNA: (OTHER.id, "usb")}
     assert host.store.rejections() == {("usb", "unknown task"): 3}
     assert host.take(frame(2)) == []
     host.take(hello(TASK, BEN, SECOND), link=WIFI)

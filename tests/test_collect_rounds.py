@@ -834,3 +834,18 @@ def test_what_the_conversation_holds_is_bounded(fleet):
     assert len(line.rounds.news) == 0
     assert line.store.streams()[0].quality == OS
     assert math.isfinite(line.rounds.wait(line.now))
+
+
+def test_that_devices_are_ahead_is_told_once(tmp_path):
+    task = rounds_task(LBU)
+    store = Store.create(tmp_path / "a.db", task)
+    collector = Collector(task, store)
+    line = collector._rounds
+    assert line is not None
+    told = []
+    for behind in (False, True, True):
+        line.behind = behind
+        collector._tell(line)
+        told.append([said for said in collector._snapshot().news if "Devices are ahead" in said])
+    assert [len(said) for said in told] == [0, 1, 0]
+    store.close()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.collecting import rounds_task
 from tinyldp.errors import UserError
 from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
-from tinyldp.flash.identities import Identities
-from tinyldp.flash.microbit import new_state
+from tinyldp.flash.identities import Allowance, Identities
+from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.flash.provision import flash
 from tinyldp.flash.stored import stored_state
 from tinyldp_protocol.task import LBA
@@ -89,3 +90,24 @@ def test_a_port_that_is_none(make: Callable[[Path], None], tmp_path: Path) -> No
     make(port)
     with pytest.raises(UserError, match=r"There is no board at .*port: that is no serial port\.$"):
         flash(str(port), TASK)
+
+
+class _Lane:
+    """Keeps what is put on the emulated board."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def put(self, files: dict[str, bytes]) -> None:
+        self.files.update(files)
+
+    def start(self, name: str) -> None:
+        assert name in self.files
+
+
+def test_an_emulated_board_has_the_cap_that_is_named() -> None:
+    lane: Any = _Lane()
+    flash_microbit(TASK, lane, cap=3 << 16)
+    assert identities(Files(lane.files)).allowance == Allowance(3 << 16, TASK.w or 0)
+    with pytest.raises(UserError, match="but the board may spend"):
+        flash_microbit(TASK, lane, cap=1)

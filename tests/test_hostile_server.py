@@ -415,11 +415,20 @@ def test_a_fault_is_found_by_recovery(fault: str, monkeypatch: pytest.MonkeyPatc
     assert max(found.windows) > binom.isf(ALARM, DEVICES, found.bound())
 
 
+def test_the_first_window_is_all_windows_so_far() -> None:
+    """Also where values are equally likely, as all that OLH hashes to one bucket."""
+    found = recover(RECOVERED["OLH"][0], 200, 2, greed=GREEDS[0])
+    assert found.growth[0] == found.windows[0]
+
+
 def test_growth_is_drawn(tmp_path: Path) -> None:
     found = recover(RECOVERED["GRR, all at once"][0], 40, 3, greed=GREEDS[0])
     for name in ("growth.svg", "growth.png"):
         write_growth(found, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 2000
+    drawn = (tmp_path / "growth.svg").read_text()
+    for label in ("from all windows so far", "no more is possible from one window"):
+        assert label in drawn
     with pytest.raises(UserError, match="ending of a picture"):
         write_growth(found, tmp_path / "growth.txt")
     with pytest.raises(UserError, match="Only a Task with a method"):

@@ -32,6 +32,7 @@ KEYS = {
     "expected_displacement",
     "latency_steps",
     "device_bytes",
+    "missing",
     "variance",
     "task",
     "bytes",

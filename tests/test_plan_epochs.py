@@ -171,7 +171,26 @@ DEGENERATE = {
     "few devices with items": (
         changed(HEAVY, ("devices = 100000", "devices = 300"), ("= 4\n", "= 1\n")),
         "even if all devices vote",
-        "epsilon = 2.5",
+        "epsilon = 4 and 19,000 devices",
+    ),
+    "noise of items": (
+        changed(HEAVY, ("devices = 100000", "devices = 1000")),
+        "what is published would be noise: from 1,000 devices with 2 estimates from epsilon 4 "
+        "shares of items are estimated within 0.415, and the heavy ones have 0.15",
+        "20,000 devices",
+    ),
+    "noise of items whose shares are not known": (
+        changed(
+            HEAVY.replace(HEAVY[HEAVY.index("[stream]") : HEAVY.index("[fleet]")], ""),
+            ("devices = 100000", "devices = 120"),
+        ),
+        "and none has more than 1",
+        "epsilon = 8",
+    ),
+    "noise of a mean": (
+        changed(THRESH, ("estimates = 2", "estimates = 16"), ("devices = 1000", "devices = 300")),
+        "the mean, in 0 to 1, is estimated within 0.906",
+        "estimates = 8",
     ),
     "short epochs with items": (
         changed(HEAVY, ("rounds = 4096", "rounds = 64")),
@@ -414,3 +433,12 @@ source = "means"
 means = [0.2, 0.7, 0.2, 0.7]
 at = [1, 5, 9, 13]
 """
+
+
+def test_plan_and_simulation_give_one_figure_for_items(tmp_path: Path) -> None:
+    """What the host bounds from answers, as is expected: some per cent off."""
+    study = load(tmp_path, changed(HEAVY, ("devices = 100000", "devices = 20000")))
+    task = choose(study)
+    planned = epoch_costs(study, task).interval
+    result = simulate_epochs(task, 20_000, 1, stream=study.stream, epochs=1)
+    assert [found.error for found in result.found] == pytest.approx([planned], rel=0.05)

@@ -362,7 +362,7 @@ def test_a_stream_of_which_nothing_came(tmp_path: Path) -> None:
 
 
 def test_page_that_cannot_be_written(filled: FakeStore, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be written: No such file or directory"):
+    with pytest.raises(UserError, match="can't be written: its folder does not exist"):
         render_report(filled.store, tmp_path / "absent" / "report.html")
 
 
@@ -570,7 +570,7 @@ def test_missing_readings_are_in_no_mean() -> None:
 
 
 def test_csv(filled: FakeStore, tmp_path: Path) -> None:
-    paths, _ = write_csv(filled.store, tmp_path / "a" / "b")
+    paths, _ = write_csv(filled.store, tmp_path / "a")
     assert [path.name for path in paths] == [f"{r.pseudonym}-{r.nonce}.csv" for r in filled.rows]
     lines = paths[1].read_text().splitlines()
     assert lines[0] == "step,symbol"
@@ -591,7 +591,7 @@ def test_csv_stays_in_its_folder(tmp_path: Path) -> None:
 
 def test_csv_that_cannot_be_written(filled: FakeStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"^.*file cannot be written: File exists\.$"):
+    with pytest.raises(UserError, match=r"^.*file can't be written: File exists\.$"):
         write_csv(filled.store, tmp_path / "file")
 
 

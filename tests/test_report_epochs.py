@@ -17,10 +17,12 @@ from tests.epoch_fleet import EpochDevice, EpochFleet, small_task, spread_device
 from tests.modelled import Fleet, mixed
 from tinyldp import cli, progress
 from tinyldp.collect.store import Store
+from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle
 from tinyldp.estimate.mean import mean
-from tinyldp.report import render_report, report_data, text_report, write_csv
+from tinyldp.report import epoch_pictures, render_report, report_data, text_report, write_csv
 from tinyldp.report.epochs import epochs_summary
+from tinyldp.report.pictures import drawing
 from tinyldp_protocol.task import HEAVYTHRESH, LBU
 
 
@@ -121,7 +123,7 @@ def test_devices_and_refusals(thresh, table):
     assert closed["answered"] == 0
     assert closed["refusals"] == {"budget": closed["asked"]}
     assert table["refusals"]["budget"] == closed["asked"]
-    assert set(table["refusals"]) <= {"budget", "early"}
+    assert set(table["refusals"]) <= {"budget", "early question"}
     assert all(row["rate"] > 0.9 for name, row in devices.items() if row is not closed)
 
 
@@ -258,9 +260,52 @@ def test_nothing_yet(tmp_path):
     data = report_data(line.store)
     assert data["epochs"][0]["steps"] == []
     assert "0 of 16 epochs are decided." in text_report(data)
+    # An epoch of 8 ticks of 50 ms, and a beacon of 4, after the first hello.
+    assert line.store.first_heard(task.id.hex()) == 0
+    said = " ".join(text_report(data, 200).split())
+    assert "the first question leaves at 1970-01-01 00:00:00 UTC at the earliest" in said
     render_report(line.store, tmp_path / "a.html", data=data)
     assert len(write_csv(line.store, tmp_path)[0]) == 2
     line.store.close()
+
+
+def few(tmp_path, task, n):
+    line = EpochFleet(tmp_path / "few.db", task, spread_devices(task, n))
+    line.until(2)
+    table = report_data(line.store)["epochs"][0]
+    line.store.close()
+    return table
+
+
+def test_few_devices_that_no_update_can_follow_from(tmp_path):
+    table = few(tmp_path, small_task(), 2)
+    assert table["begins"] is None
+    last = table["steps"][-1]
+    assert last["needed"] > 1
+    said = epochs_summary(table)
+    assert f"it would take {100 * last['needed']:.0f} % of them" in said
+    last["needed"] = 0.9
+    assert "it would take" not in epochs_summary(table)
+
+
+@pytest.mark.parametrize("raw", [1.582, -0.4, 0.5])
+def test_a_raw_estimate_beyond_what_a_mean_can_be(thresh, table, raw):
+    steps = [{**step, "mean": raw, "low": 0.0, "high": 1.0} for step in table["steps"]]
+    beyond = {**table, "steps": steps}
+    said = epochs_summary(beyond)
+    assert ("(raw: noise takes it beyond" in said) == (raw != 0.5)
+    assert f"stands, {raw:.3f}" in said
+    assert "the mean is" not in said
+    with drawing((9.6, 3.4)) as figure:
+        axis = figure.subplots()
+        at = np.array([1.0, 6.0])
+        both = np.array([True, True])
+        epoch_pictures.draw_published(axis, at, np.array([raw, 0.3]), both)
+        assert axis.get_ylim() == (-0.05, 1.05)
+        marks = [np.asarray(line.get_xydata(), float).tolist() for line in axis.lines[2:]]
+        assert marks == ([] if raw == 0.5 else [[[1.0, float(raw > 1)]]])
+        assert [text.get_text() for text in axis.texts] == ([] if raw == 0.5 else [f"{raw:.3g}"])
+    assert ("raw estimate beyond" in epoch_pictures.mean_picture("m", beyond)) == (raw != 0.5)
 
 
 def test_beside_rounds_in_one_database(tmp_path):
@@ -271,7 +316,11 @@ def test_beside_rounds_in_one_database(tmp_path):
     task = small_task()
     line = EpochFleet(tmp_path / "a.db", task, [EpochDevice(task, n) for n in (20, 21)])
     line.until(2)
-    data = report_data(line.store, curve=0)
+    data = report_data(line.store)
+    with pytest.raises(UserError, match="--curve"):
+        report_data(line.store, curve=0)
+    with pytest.raises(UserError, match="--postprocess"):
+        report_data(line.store, postprocess="simplex")
     assert [table["task"] for table in data["rounds"]] == [rounds.id.hex()]
     assert [table["task"] for table in data["epochs"]] == [task.id.hex()]
     assert data["curves"] == data["estimates"] == []

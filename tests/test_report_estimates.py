@@ -116,7 +116,7 @@ def test_raw_is_what_is_given_unless_asked() -> None:
     assert {row["postprocessed"] for row in table["values"]} == {None}
     assert "norm-sub" not in text_report(data)
     with pytest.raises(UserError, match="no post-processing 'clip'"):
-        report_data(FakeStore().store, postprocess="clip")
+        report_data(fleet(TASKS[0]).store, postprocess="clip")
 
 
 def test_every_estimate_says_whether_it_is_certified(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from tinyldp.collect.store import Store
 from tinyldp.coordinate import entry_task
 from tinyldp.estimate import expected_variance, frequencies, supports
 from tinyldp.report import render_report, report_data, rounds, text_report, write_csv
+from tinyldp.report import round_pictures as rounds_pictures
+from tinyldp.report.pictures import drawing
 from tinyldp_protocol.messages import ENDED, RUNNING, WAITING
-from tinyldp_protocol.task import LBA, LBU, LPU, OLH
+from tinyldp_protocol.task import LBA, LBU, LPA, LPD, LPU, OLH
 
 STEPS = 30
 
@@ -374,3 +376,62 @@ def test_damage_is_told_and_costs_no_report(tmp_path, damage):
     assert data["rounds"][0]["problem"] in text_report(data, 200)
     render_report(store, tmp_path / "a.html", data=data)
     store.close()
+
+
+def played(path, method, devices, steps=12):
+    task = rounds_task(method, epsilon=8.0)
+    line = Fleet(path, task, mixed(task, devices))
+    line.run(steps)
+    return line, report_data(line.store)["rounds"][0]
+
+
+def test_both_parts_of_what_was_spent(lba, table, tmp_path):
+    asked = {(q.t, q.phase): q for q in lba.store.questions(lba.task.id.hex())}
+    for step in table["steps"]:
+        units = lba.task.spends[asked[step["t"], 0].entry]
+        assert (step["dissimilarity_units"], step["dissimilarity_epsilon"]) == (units, 1.0)
+    assert "ε for dis" in text_report(report_data(lba.store), 200)
+    svg = rounds_pictures.decisions_picture("x", table)
+    # Without a publication, something is drawn all the same: a bar for each step.
+    held = [{**step, "units": 0, "epsilon": 0.0, "published": False} for step in table["steps"]]
+    other = rounds_pictures.decisions_picture("x", {**table, "steps": held})
+    assert "for the dissimilarity" in svg
+    assert other.count("<path") > 2 * STEPS
+    line, uniform = played(tmp_path / "lbu.db", LBU, 3)
+    assert {step["dissimilarity_units"] for step in uniform["steps"]} == {None}
+    assert "for the dissimilarity" not in rounds_pictures.decisions_picture("x", uniform)
+    line.store.close()
+
+
+@pytest.mark.parametrize(("method", "least"), [(LPU, 4), (LPD, 8), (LPA, 8)])
+def test_fewer_devices_than_groups(tmp_path, method, least):
+    line, table = played(tmp_path / "a.db", method, 1)
+    said = rounds.summary(table)
+    assert f"No more than 1 device came at a time, and it takes {least} to fill each group" in said
+    assert "never was a change seen" not in said
+    assert "spent" not in table["outcomes"]
+    page = tmp_path / "a.html"
+    render_report(line.store, page)
+    # One answer of LPU in each window is a publication; the others ask nobody.
+    assert (method == LPU) == ("Decisions of" in page.read_text())
+    line.store.close()
+
+
+def test_enough_devices_for_every_group(tmp_path):
+    line, table = played(tmp_path / "a.db", LPA, 8)
+    assert "to fill each group" not in rounds.summary(table)
+    assert rounds.decided(table)
+    line.store.close()
+
+
+@pytest.mark.parametrize("first", [1171.0, 11.0])
+def test_an_error_that_starts_high_does_not_flatten_the_others(first):
+    errors = np.array([first, *np.linspace(10, 1, 49)])
+    dis = np.linspace(-2, 8, 50)
+    with drawing((9.6, 4.2)) as figure:
+        axis = figure.subplots()
+        rounds_pictures._dissimilarity(axis, np.arange(50), dis, errors, dis > 7)
+        top = axis.get_ylim()[1]
+        notes = [text.get_text() for text in axis.texts]
+    assert 9 < top < 20
+    assert notes == (["not all shown: from -2 to 1.17e+03"] if first > 1000 else [])

@@ -168,8 +168,15 @@ def test_sweeps_run_every_method_at_every_setting(tmp_path: Path) -> None:
     path = tmp_path / "sweep.svg"
     write_sweep_picture(swept, path)
     drawn = path.read_text()
-    for part in (*map(str.upper, NAMES), "epsilon", "mean squared error", "20,000 devices"):
+    for part in (*map(str.upper, NAMES), "epsilon", "mean squared error"):
         assert part in drawn
+    # One title for both, and above each what it holds fixed.
+    for title in (
+        "sin, d = 3, 20,000 devices, GRR, mean of 2 seeds",
+        "at w = 10",
+        "at epsilon = 2",
+    ):
+        assert f">{title}</text>" in drawn
     assert "mathdefault" not in drawn
 
 

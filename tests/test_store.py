@@ -1,9 +1,13 @@
 """The store: once is once, whoever writes; and what is no store gets a sentence."""
 
 import multiprocessing
+import os
 import sqlite3
+import tempfile
 import threading
 from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -313,3 +317,68 @@ def test_a_store_without_its_rounds_is_damaged(tmp_path):
             connection.execute(f"DROP TABLE {table}")
     with pytest.raises(UserError, match="damaged: it lacks the tables of rounds"):
         Store.create(path, rounds_task(LBU))
+
+
+@contextmanager
+def nobody(folder):
+    """Where nothing can be written: not even by root, who is somebody else meanwhile."""
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def shared():
+    """A folder that others may look into, too."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_store_where_nothing_can_be_written_is_read(shared):
+    store = Store.create(shared / "a.db", TASK)
+    store.recall(HELLO, "usb", 1)
+    store.close()
+    with nobody(shared):
+        store = Store(shared / "a.db")
+        assert [stream.pseudonym for stream in store.streams()] == [HELLO.pseudonym.hex()]
+        with pytest.raises(UserError, match="can't be used as a store"):
+            store.commit(batch(1, [0]))
+        store.close()
+        with pytest.raises(UserError, match="can't be used as a store"):
+            Store.create(shared / "new.db", TASK)
+    # What the log holds beside it would be left out.
+    store = Store.create(shared / "a.db", TASK)
+    store.commit(batch(1, [0]))
+    whole = (shared / "a.db").read_bytes(), (shared / "a.db-wal").read_bytes()
+    store.close()
+    (shared / "a.db").write_bytes(whole[0])
+    (shared / "a.db-wal").write_bytes(whole[1])
+    assert len(whole[1]) > 0
+    with nobody(shared), pytest.raises(UserError, match=r"is in a\.db-wal beside it"):
+        Store(shared / "a.db")
+    assert Store(shared / "a.db").streams()[0].received == 1
+
+
+def test_what_was_made_for_nothing_goes_again(tmp_path):
+    path = tmp_path / "a.db"
+    Store.create(path, TASK).discard()
+    assert list(tmp_path.iterdir()) == []
+    store = Store.create(path, TASK)
+    store.recall(HELLO, "usb", 1)
+    store.discard()
+    assert len(Store(path).streams()) == 1
+    Store.create(path, TASK).discard()
+    assert path.exists()
+    store = Store.create(tmp_path / "b.db", TASK)
+    (tmp_path / "b.db").unlink()
+    (tmp_path / "b.db").write_text("another's")
+    store.discard()
+    assert (tmp_path / "b.db").exists()

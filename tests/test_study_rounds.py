@@ -169,8 +169,10 @@ def test_a_task_is_checked_against_its_study(tmp_path: Path) -> None:
     stream = (
         '[study]\nname="s"\n[mechanism]\nname="grr"\n[privacy]\nepsilon=1\n[values]\ndomain=5\n'
     )
-    with pytest.raises(UserError, match="its method is LBA, and the study's none"):
+    with pytest.raises(UserError, match="its method is LBA, and the study has no rounds"):
         load(tmp_path, stream).check(task)
+    with pytest.raises(UserError, match="it has no rounds, and the study's method is LBA"):
+        study.check(choose(load(tmp_path, stream)))
 
 
 def test_grids(tmp_path: Path) -> None:
@@ -207,3 +209,16 @@ def test_what_does_not_take_rounds_says_so(tmp_path: Path) -> None:
         audit(task, "cpython")
     with pytest.raises(UserError, match=r"A replay takes Tasks .*, not LBA"):
         replay(task, bytes(10_000), [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"lba"', '"LBA"', "the nearest known is lba"),
+        ("tick = 100", "tick = 100\nbeacon = 0", r"\[timing\] beacon must lie in 1"),
+        ("domain = 5", "domain = 5\nmissing = 9", r"\[values\] missing must lie in 0"),
+    ],
+)
+def test_sentences_name_section_and_key(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        load(tmp_path, STUDY.replace(old, new))

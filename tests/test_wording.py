@@ -11,7 +11,7 @@ from tests.epochs_studies import THRESH, changed
 from tests.epochs_studies import load as load_epochs
 from tinyldp.certify import certify, text_certificate
 from tinyldp.errors import UserError
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed, percent
 from tinyldp.planning import choose, plan, text_plan
 from tinyldp.simulate import simulate, text_simulation
 
@@ -70,3 +70,12 @@ def test_a_refusal_for_one(tmp_path: Path) -> None:
     one = "votes = 2\npolls = 1\npoll_epsilon = 4\n"
     with pytest.raises(UserError, match="poll_epsilon 4 in 1 poll leaves nothing"):
         choose(load_epochs(tmp_path, changed(THRESH, ("votes = 2\n", one))))
+
+
+@pytest.mark.parametrize(
+    ("x", "digits", "text"),
+    [(-0.0004, 2, "-0.04"), (-0.0004, 0, "0"), (-0.00001, 1, "0.0"), (0.126, 1, "12.6")],
+)
+def test_no_minus_before_a_zero(x: float, digits: int, text: str) -> None:
+    assert percent(x, digits) == text
+    assert fixed(100 * x, digits) == text

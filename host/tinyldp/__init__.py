@@ -4,10 +4,14 @@ The commands as functions that return plain objects: plan, certify, simulate, au
 Each is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import Any
+from __future__ import annotations
 
 from tinyldp.errors import UserError
+
+# As typing has it, which would take longer to load than all that a command needs to be stopped.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["UserError"]
 
@@ -15,6 +19,8 @@ _COMMANDS = ("audit", "certify", "simulate")
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     if name == "plan":
         return import_module("tinyldp.planning").plan
     if name in _COMMANDS:

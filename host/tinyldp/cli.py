@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,9 +19,10 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from tinyldp.errors import UserError, keep_apart, keep_name
+from tinyldp.errors import UserError, keep_apart
+from tinyldp.files import CERTIFICATE, REPORT, keep_folder, keep_kind
 
 # What a report of HeavyThresh looks at one by one.
 _ITEMS = "items of the dictionary"
@@ -73,10 +75,15 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One sentence, as of any other bad input."""
+        said = re.sub(r"^argument (\S+): (?=must )", r"\1 ", message).removeprefix("argument ")
+        self.exit(2, f"{self.prog}: {said}; see {self.prog} --help.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tinyldp", description="Local differential privacy on streams."
-    )
+    parser = _Parser(prog="tinyldp", description="Local differential privacy on streams.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('tinyldp')}")
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
 
@@ -247,7 +254,7 @@ def _positive(text: str) -> int:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError("must be a whole number of at most 18 digits")
+        raise argparse.ArgumentTypeError("must be a whole number from 0 to 999999999999999999")
     return int(text)
 
 
@@ -296,11 +303,11 @@ def _certify(options: argparse.Namespace) -> int:
     from tinyldp.study import load_task
 
     task = load_task(options.task)
-    with WorkProgress("steps of certifying") as progress:
-        certificate = certify(task, progress=progress.update)
     path = options.output or certificate_path(options.task)
     keep_apart(path, options.task)
-    keep_name(path, "certificate")
+    keep_kind(path, CERTIFICATE)
+    with WorkProgress("steps of certifying") as progress:
+        certificate = certify(task, progress=progress.update)
     write_certificate(certificate, path)
     if options.json:
         _print_json(certificate.to_json())
@@ -352,16 +359,25 @@ def _flash(options: argparse.Namespace) -> int:
             waiting=lambda sentence: print(f"tinyldp flash: {sentence}", file=sys.stderr),
         )
     if options.json:
-        _print_json({**asdict(done), "certified": certified})
+        _print_json({**asdict(done), **_spendings(done), "certified": certified})
     else:
         print(
             f"Task {done.task_id}{_uncertified(certified)} runs on the {done.board} board "
             f"at {done.port} (MicroPython {done.micropython}).\n"
             f"{done.files} files, {done.bytes} bytes, {done.copied} of them new, "
             f"all verified {done.verified}.\n"
-            f"Pseudonym {done.pseudonym}, {done.identity}."
+            f"Pseudonym {done.pseudonym}, {done.identity}.\n"
+            f"Readings come from {done.sample}."
         )
     return 0
+
+
+def _spendings(done: Any) -> dict[str, float | None]:
+    """In epsilon, as everywhere."""
+    from tinyldp.study import EPSILON_UNIT
+
+    units = {"cap": done.cap, "allowance": done.allowance}
+    return {name: None if n is None else n / EPSILON_UNIT for name, n in units.items()}
 
 
 def _units(epsilon: Fraction | None) -> int | None:
@@ -373,10 +389,11 @@ def _units(epsilon: Fraction | None) -> int | None:
 
 def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> int:
     """Build for the micro:bit, and run it in the emulator until Ctrl-C."""
-    for name in ("cap", "horizon", "allowance", "board", "mpy", "new_identity", "replace_main"):
+    for name in ("board", "mpy", "new_identity", "replace_main"):
         if getattr(options, name):
             raise UserError(
-                f"--{name.replace('_', '-')} is for a board at a port; an emulated one is new."
+                f"--{name.replace('_', '-')} is for a board at a port: the emulated one is new "
+                "each time, and what runs there is built for it."
             )
     from tinyldp.flash.build import SAMPLE
     from tinyldp.flash.microbit import flash_microbit
@@ -385,8 +402,16 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
     from tinyldp.lanes.port import Port
 
     sample = read_sample(options.sample) if options.sample else SAMPLE
+    read_from = str(options.sample or "how often button A was pressed: name others with --sample")
     with open_lane(options.lane) as lane:
-        build, pseudonym, process = flash_microbit(task, lane, sample)
+        build, pseudonym, process = flash_microbit(
+            task,
+            lane,
+            sample,
+            cap=_units(options.cap),
+            horizon=options.horizon,
+            lifetime=_units(options.allowance),
+        )
         with Port(process) as port:
             result = {
                 "lane": options.lane,
@@ -396,6 +421,7 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                 "bytes": build.size,
                 "pseudonym": pseudonym.hex(),
                 "certified": certified,
+                "sample": read_from,
             }
             if options.json:
                 _print_json(result)
@@ -404,7 +430,8 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                     f"Task {task.id.hex()}{_uncertified(certified)} runs on an emulated "
                     f"micro:bit: {len(build.files)} files, {build.size} bytes.\n"
                     f"Pseudonym {pseudonym.hex()}, new. "
-                    f"Collect from {port.path}; Ctrl-C ends the board."
+                    f"Collect from {port.path}; Ctrl-C ends the board.\n"
+                    f"Readings come from {read_from}."
                 )
             sys.stdout.flush()
             with contextlib.suppress(KeyboardInterrupt):
@@ -446,7 +473,12 @@ def _collect(options: argparse.Namespace) -> int:
             collector.run(stop, progress.update)
         with WorkProgress(_ITEMS) as looking:
             data = report_data(store, progress=looking.update)
+        data["warnings"] += collector.strangers(path)
         _show(data, options.json)
+    except UserError:
+        # A wrong port, say: nothing was collected.
+        store.discard()
+        raise
     finally:
         store.close()
     return 0
@@ -459,6 +491,11 @@ def _report(options: argparse.Namespace) -> int:
 
     store = Store(options.db)
     try:
+        if options.html:
+            keep_apart(options.html, options.db)
+            keep_kind(options.html, REPORT)
+        if options.csv:
+            keep_folder(options.csv)
         with WorkProgress(_ITEMS) as progress:
             data = report_data(
                 store,
@@ -467,8 +504,6 @@ def _report(options: argparse.Namespace) -> int:
                 progress=progress.update,
             )
         if options.html:
-            keep_apart(options.html, options.db)
-            keep_name(options.html, "report")
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
         if options.csv:
             for sentence in write_csv(store, options.csv)[1]:
@@ -488,10 +523,10 @@ def _simulate(options: argparse.Namespace) -> int:
     from tinyldp.simulate import simulate, text_simulation, write_picture
 
     if options.picture:
-        from tinyldp.simulate.pictures import check_ending
+        from tinyldp.simulate.pictures import check_picture
 
         keep_apart(options.picture, options.study)
-        check_ending(options.picture)
+        check_picture(options.picture)
     if options.sweep:
         return _sweep(options)
     with WorkProgress("device steps") as progress:

@@ -206,7 +206,7 @@ def _heavy(sections: Sections, at: tuple[int, ...], symbols: int, items: int) ->
     support = _number(sections, "support", min(64, symbols, items))
     weight = sections.decimal("stream", "weight")
     weight = Fraction(3, 20) if weight is None else weight
-    for key, n, least, most in (("heavy", heavy, 1, support), ("support", support, 2, symbols)):
+    for key, n, least, most in (("support", support, 2, symbols), ("heavy", heavy, 1, support)):
         if not least <= n <= most:
             raise UserError(f"[stream] {key} must lie in {least}..{most}, but is {n}.")
     if len(at) > 1 and support < 2 * heavy:
@@ -267,7 +267,8 @@ def _caps(
         if profile == "paper":
             if n is not None:
                 raise UserError(
-                    f'[mechanism] {key} follows from the other settings with profile = "paper".'
+                    "[mechanism] votes and estimates follow from the other settings with "
+                    'profile = "paper": remove both.'
                 )
         elif n is None:
             raise UserError(

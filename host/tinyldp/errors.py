@@ -1,22 +1,16 @@
 """What goes wrong because of what a person gave us."""
 
+from __future__ import annotations
+
 import os
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class UserError(Exception):
     """Bad input: its argument is the one sentence that a person is shown."""
-
-
-# What else of ours has a name like this.
-_NAMED = {".toml": "study", ".task": "Task", ".json": "certificate", ".db": "store"}
-
-
-def keep_name(output: Path, own: str) -> None:
-    """Refuse to write what `own` names under the name of another of our products."""
-    other = _NAMED.get(output.suffix, own)
-    if other != own:
-        raise UserError(f"{output} has a {other}'s name; name the {own} otherwise.")
 
 
 def keep_apart(output: Path, source: str | Path) -> None:

@@ -15,6 +15,16 @@ def in_a_row(steps: int) -> str:
     return "one step" if steps == 1 else f"{steps} consecutive steps"
 
 
+def fixed(x: float, digits: int) -> str:
+    """So many digits after the point, and no minus before a zero."""
+    return f"{round(x, digits) + 0.0:.{digits}f}"
+
+
+def percent(share: float, digits: int) -> str:
+    """The number before the sign."""
+    return fixed(100 * share, digits)
+
+
 def stated(value: Fraction, unit: int) -> str:
     """The shortest decimal that a study could have stated: it was rounded down to the unit."""
     digits = 1

@@ -29,7 +29,9 @@ class Progress(Stoppable):
         self._expected = dict(expected or {})
         self._title = title
         self._lock = threading.Lock()
-        self._received: dict[str, int] = {}
+        # What had come before, and what has come, by device and boot: one that ends, or is
+        # forgotten by its collector, keeps its number.
+        self._counts: dict[str, dict[str, tuple[int, int]]] = {}
         # How far rounds are, where there are any.
         self._step: int | None = None
         self._epochs: int | None = None
@@ -62,12 +64,15 @@ class Progress(Stoppable):
             if snapshot.step is not None:
                 self._step = snapshot.step
             for device in snapshot.devices:
-                self._received[device.pseudonym] = device.received
+                boots = self._counts.setdefault(device.pseudonym, {})
+                before = boots.get(device.nonce, (device.before, 0))[0]
+                boots[device.nonce] = before, device.received
                 if self._bars is not None:
                     expected = self._expected.get(device.pseudonym)
                     title = f"{device.pseudonym} on {device.link}"
                     unit = "frames" if snapshot.step is None else "answers"
-                    self._bar(self._bars, device.pseudonym, title, device.received, expected, unit)
+                    done = _since(boots)
+                    self._bar(self._bars, device.pseudonym, title, done, expected, unit)
             self._epochs = snapshot.epochs
             if self._bars is not None and snapshot.step is not None:
                 if snapshot.epochs is None:
@@ -79,9 +84,12 @@ class Progress(Stoppable):
                 self._line()
 
     def received(self) -> int:
-        """Frames, or in rounds answers, received so far from all devices."""
+        """Frames, or in rounds answers, received since the start, from all boots of all devices."""
         with self._lock:
-            return sum(self._received.values())
+            return self._total()
+
+    def _total(self) -> int:
+        return sum(map(_since, self._counts.values()))
 
     def _bar(
         self, bars: Bars, key: str, title: str, done: int, total: int | None, unit: str
@@ -97,16 +105,20 @@ class Progress(Stoppable):
             print(sentence, file=sys.stderr, flush=True)
 
     def _line(self) -> None:
-        received = sum(self._received.values())
+        received = self._total()
         total = f" of {sum(self._expected.values()):,}" if self._expected else ""
         unit = "frame" if self._step is None else "answer"
         got = f"{received:,}{total} {unit}s" if total else counted(received, unit)
-        said = f"{counted(len(self._received), 'device')} heard, {got} received"
+        said = f"{counted(len(self._counts), 'device')} heard, {got} received"
         if self._step is not None and self._epochs is not None:
             said = f"Epoch {self._step:,} of {self._epochs:,}: {said}"
         elif self._step is not None:
             said = f"Step {self._step:,}: {said}"
         self._print(said)
+
+
+def _since(boots: Mapping[str, tuple[int, int]]) -> int:
+    return sum(received - before for before, received in boots.values())
 
 
 class _Row(Stoppable):

@@ -114,7 +114,7 @@ class Sections:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: which known one is meant, perhaps."""
-    return f"; the nearest known is {difflib.get_close_matches(word, list(known), 1, 0)[0]}"
+    return f"; the nearest known is {difflib.get_close_matches(word.lower(), list(known), 1, 0)[0]}"
 
 
 def short(value: Any) -> str:
@@ -136,6 +136,14 @@ def read_bytes(path: str | Path) -> bytes:
     if len(data) > _LARGEST:
         raise UserError(f"{path} is larger than any study or Task.")
     return data
+
+
+def is_study(data: bytes) -> bool:
+    """Whether this is TOML with a study's section, right or wrong."""
+    try:
+        return "study" in _document(data)
+    except UserError:
+        return False
 
 
 def _document(data: bytes) -> dict[str, Any]:

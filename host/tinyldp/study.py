@@ -649,9 +649,19 @@ def _made(numbers: dict[str, Any]) -> Task:
     try:
         task = Task(numbers)
     except TaskError as error:
-        raise UserError(str(error)) from None
+        raise UserError(_in_section(str(error))) from None
     write_file(task)
     return task
+
+
+def _in_section(sentence: str) -> str:
+    """What a Task says of a field of its own, of the study's section and key."""
+    name, _, rest = sentence.partition(" ")
+    key = "domain" if name == "symbols" else name
+    for section, keys in KEYS.items():
+        if section not in ("study", "stream") and key in keys:
+            return f"[{section}] {key} {rest}"
+    return sentence
 
 
 def _source(sections: Sections) -> str | None:
@@ -862,6 +872,10 @@ def _difference(name: str, its: Any, mine: Any) -> str:
     """What a sentence says about one field that differs."""
     if name == "mechanism":
         return f"its mechanism is {TITLES[its]}, and the study's {TITLES[mine]}"
+    if name == "method" and None in (its, mine):
+        if its is None:
+            return f"it has no rounds, and the study's method is {METHOD_TITLES[mine]}"
+        return f"its method is {METHOD_TITLES[its]}, and the study has no rounds"
     if isinstance(its, list) and isinstance(mine, list) and len(its) + len(mine) > 2:
         return f"its {name} are not the study's"
     units = {"epsilon": EPSILON_UNIT, "delta": DELTA_UNIT, "spends": EPSILON_UNIT}

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from tinyldp.audit.oracles import bit, hashes
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.report.pictures import ORIGINAL, QUIET, RELEASED, drawing
-from tinyldp.simulate.pictures import check_ending, save
+from tinyldp.simulate.pictures import check_picture, save
 from tinyldp_device.entropy import Entropy
 from tinyldp_device.ledger import Ledger, provision
 from tinyldp_device.mechanism import pool_words
@@ -45,12 +44,6 @@ Counts = npt.NDArray[np.int64]
 # How the server asks: for the most at once, for a little in each step, or at random.
 GREEDS = ("at once", "spread", "at random")
 _UNIT = 1 << 16
-_NOTE: dict[str, Any] = {
-    "textcoords": "offset points",
-    "ha": "right",
-    "fontsize": 8,
-    "color": QUIET,
-}
 
 
 @dataclass(frozen=True)
@@ -108,8 +101,8 @@ def recover(
             _likelihoods(task, where[:, 2], [answer[3] for answer in found]),
         )
     sums = np.cumsum(likely, axis=1)
-    # Guesses that are equally likely are broken by chance.
-    sums += random.uniform(0, 1e-9, sums.shape)
+    # Guesses that are equally likely are broken by chance: in the first window always the same way.
+    sums[:, 1:] += random.uniform(0, 1e-9, sums[:, 1:].shape)
     ends = np.arange(task.w, steps + 1)
     within = sums[:, ends] - sums[:, ends - task.w]
     first = sums[:, task.w :: task.w]
@@ -277,25 +270,32 @@ def write_growth(recovery: Recovery, path: str | Path) -> None:
     The file's name says the format (.svg, .png, .pdf). Raises UserError when it can't
     be written or its format is unknown.
     """
-    check_ending(path)
+    check_picture(path)
     count = len(recovery.growth)
     with drawing((9.6, 3.6)) as figure:
         axis = figure.subplots()
         many = np.arange(1, count + 1)
         single = recovery.windows[:: recovery.task.w] / recovery.devices
         for y, label, style, colour in (
-            ([recovery.bound(int(k)) for k in many], "no more is possible", "--", QUIET),
-            (recovery.growth / recovery.devices, "from the first windows", "o-", RELEASED),
+            (
+                [recovery.bound(int(k)) for k in many],
+                "no more is possible from all so far",
+                "--",
+                QUIET,
+            ),
+            (recovery.growth / recovery.devices, "from all windows so far", "o-", RELEASED),
             (single, "from this window alone", "s-", ORIGINAL),
         ):
             axis.plot(many, y, style, color=colour, label=label, markersize=4, linewidth=1.2)
-        axis.axhline(recovery.bound(), color=QUIET, linewidth=0.8)
-        axis.axhline(1 / recovery.task.symbols, color=QUIET, linewidth=0.8)
-        axis.annotate("one window's bound", (count, recovery.bound()), (0, 3), **_NOTE)
-        axis.annotate("blind guesses", (count, 1 / recovery.task.symbols), (0, 3), **_NOTE)
+        for y, label, style in (
+            (recovery.bound(), "no more is possible from one window", "-"),
+            (1 / recovery.task.symbols, "blind guesses", ":"),
+        ):
+            axis.axhline(y, color=QUIET, linestyle=style, linewidth=0.8, label=label)
         axis.set_xticks(many)
         axis.set_ylim(0, 1)
         axis.set_xlabel(f"windows of {counted(recovery.task.w or 0, 'step')}")
         axis.set_ylabel("values guessed right")
-        axis.legend(frameon=False)
+        # Beside the curves, which may lie anywhere.
+        axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, frameon=False)
         save(figure, path)

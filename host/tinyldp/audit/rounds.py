@@ -20,7 +20,7 @@ from tinyldp.audit.intervals import lower
 from tinyldp.certify import certify
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
-from tinyldp.simulate.pictures import check_ending
+from tinyldp.simulate.pictures import check_picture
 from tinyldp.study import METHOD_TITLES
 from tinyldp_protocol.task import Task
 
@@ -93,7 +93,7 @@ def audit_rounds(
             f"An audit of rounds takes {_FEWEST} to {_MOST:,} devices, not {devices:,}."
         )
     if picture is not None:
-        check_ending(picture)
+        check_picture(picture)
     began = time.monotonic()
     certificate = certify(task)
     recovered = []
@@ -153,9 +153,11 @@ def text_round_audit(result: RoundAudit) -> str:
         f"{'certified':<12}{result.epsilon:>18.4f}{result.bound:>14.1%}",
         "",
         "Each device holds one value throughout, and the server asks for more than it may have.",
-        "Shares are values guessed right: from any one window at the most, and from the first ones",
-        "together, where they grow, for no budget lasts beyond its window. Lower bounds",
-        f"(Clopper-Pearson) are right with a confidence of {result.confidence:.12g}, together.",
+        "Shares are of values that are guessed right: under “best window” from the answers of the",
+        "one window that tells the most, under “1 window”, “2 windows”, ... from those of all",
+        "windows up to then together, which may tell more and more: the budget is for any one",
+        "window, not for all of them. Lower bounds (Clopper-Pearson) are right with a confidence",
+        f"of {result.confidence:.12g}, together.",
         "",
         "The certificate stands." if result.held else "THE DEVICE BREAKS ITS CERTIFICATE.",
     ]

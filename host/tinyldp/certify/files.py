@@ -15,7 +15,7 @@ from typing import Any
 from tinyldp.certify.bounds import digits_up
 from tinyldp.certify.certificate import Certificate
 from tinyldp.errors import UserError
-from tinyldp.files import replace_file
+from tinyldp.files import CERTIFICATE, replace_file
 from tinyldp_protocol.task import Task
 
 _SEAL = "sha256"
@@ -37,7 +37,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> None:
     """Write its JSON, whole or not at all. Raises UserError when that can't be done."""
     content = certificate.to_json()
     content[_SEAL] = _seal(content)
-    replace_file(Path(path), (json.dumps(content, indent=2) + "\n").encode())
+    replace_file(path, (json.dumps(content, indent=2) + "\n").encode(), CERTIFICATE)
 
 
 def load_certificate(task_path: str | Path, task: Task) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from tinyldp.certify import (
@@ -48,6 +49,11 @@ def certify(task: Task, point: Fraction | None = None, progress: Told | None = N
     Raises UserError for what can't be certified: StaSwitch with k above 9, JitterSort
     without an epsilon.
     """
+    found = _certified(task, point, progress)
+    return replace(found, assumptions=(*found.assumptions, statements.missing(task)))
+
+
+def _certified(task: Task, point: Fraction | None, progress: Told | None) -> Certificate:
     if task.method is not None:
         return _certify_rounds(task, point)
     if task.epochs is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinyldp.certify import staswitch
 from tinyldp.figures import counted, in_a_row
+from tinyldp_protocol.task import Task
 
 STREAM_DEFINITION = (
     "For every set O of outputs, Pr[A(S) in O] <= e^epsilon Pr[A(S') in O] + delta"
@@ -145,6 +146,23 @@ HASH_KEYS = (
     "Each report has a hash key of its own, drawn apart from the value; the key is public, and"
     " the figures hold whatever it is."
 )
+
+
+def missing(task: Task) -> str:
+    """What becomes of a reading that there is not; nothing that is sent tells it apart."""
+    said = (
+        "A reading that is missing or late, or whose sensor fails, is sent as symbol"
+        f" {task.missing or 0:,}"
+    )
+    if task.missing is None:
+        return (
+            f"{said}, like the lowest readings, and estimates count it among them: a sensor that"
+            " always fails looks like one that always reads the lowest, unless [values] missing"
+            " names another symbol."
+        )
+    if task.bins is not None and len(task.bins) == task.symbols - 2:
+        return f"{said}, which no reading has: its share is that of missing readings."
+    return f"{said}, and estimates count it among the readings of that symbol, if there are any."
 
 
 def stream_relation(k: int) -> str:

@@ -7,7 +7,7 @@ batches and lets the acks leave only then.
 import math
 import queue
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,13 +39,17 @@ _UNKNOWN = (
     "Devices have answered epochs that this database does not know, and may have no estimates"
     " left: no update is made. Collect with the database of those epochs, or plan another Task."
 )
+_AHEAD = (
+    "Devices are ahead: they have answered later steps than this database knows of, and refuse"
+    " these as late. Steps are left out, twice as many each time, until devices answer again."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgress:
-    """One boot that this run has heard of; pseudonym in hexadecimal.
+    """One boot that this run has heard of; pseudonym and nonce in hexadecimal.
 
-    received: frames, or in rounds answers that were counted.
+    received: frames, or in rounds answers that were counted; before: of these, in earlier runs.
     """
 
     pseudonym: str
@@ -53,6 +57,8 @@ class DeviceProgress:
     received: int
     lost: int
     ended: bool
+    nonce: str = ""
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,20 @@ class Collector:
         """Boots heard in this run, whose segment is over and whose frames are all here or lost."""
         return len(self._ended)
 
+    def strangers(self, task_path: Path) -> list[str]:
+        """A sentence for each other Task that boards ran; task_path: that of this one's file."""
+        found: dict[bytes, set[str]] = {}
+        counts: Counter[bytes] = Counter()
+        for task, link in self._intake.strangers.values():
+            counts[task] += 1
+            found.setdefault(task, set()).add(link)
+        return [
+            f"{counted(n, 'board')} at {', '.join(sorted(found[task]))} ran another Task,"
+            f" {task.hex()}, and nothing of it was taken: put this one on it with `tinyldp flash"
+            f" {task_path} --port PORT`, or collect with the study of the other."
+            for task, n in counts.items()
+        ]
+
     def _loop(self, stop: Callable[[], bool], progress: Callable[[Snapshot], None] | None) -> None:
         shown = 0.0
         stopped = False
@@ -205,15 +225,18 @@ class Collector:
     def _tell(self, rounds: Conversation) -> None:
         """What befell the rounds, once."""
         epochs = self._task.epochs is not None
-        if epochs and rounds.behind and not self._behind:
+        if rounds.behind and not self._behind:
             self._behind = True
-            self._news.append(_UNKNOWN)
+            self._news.append(_UNKNOWN if epochs else _AHEAD)
         if epochs and rounds.begins is not None and not self._awaited:
             self._awaited = True
             wait = math.ceil(max(0.0, rounds.begins - _clock()) / 1000)
             self._news.append(
-                f"The first question leaves in {wait:,} s, when devices have completed an epoch"
-                " of their own."
+                f"The first question leaves in {wait:,} s: an epoch after this database first heard"
+                " of a device, which has then completed one of its own."
+                if rounds.first
+                else f"The next question leaves in {wait:,} s, when devices have completed another"
+                " epoch of their own."
             )
         if rounds.over and not self._over:
             self._over = True
@@ -282,6 +305,8 @@ class Collector:
                 boot.received + boot.answers,
                 boot.lost,
                 boot.state().over(self._task.batch),
+                boot.nonce.hex(),
+                boot.before,
             )
             for boot in self._intake.boots()
         ]

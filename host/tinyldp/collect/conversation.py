@@ -95,11 +95,12 @@ class Conversation:
     """Rounds of one Task, from step `start` on, once a device is known; None: from the first.
 
     The first step begins a beacon after the first device was heard: by then all that
-    run have said hello; of epochs one epoch later, when these have completed one; and not
-    before `ready`. All times are ms of one clock that never goes back. updates, standing, cast: of
-    epochs before (EpochCoordinator). t: the step that is open, or was last; None before the
-    first. begins: when the next step does, or None. over: whether the numbers of steps are used up,
-    so that nothing is asked any more. behind: whether devices were ahead of this host.
+    run have said hello; of epochs when these have completed one, by what is known of how long
+    they have run if none was asked for before; and not before `ready`. All times are ms of one
+    clock that never goes back. updates, standing, cast: of epochs before (EpochCoordinator). t: the
+    step that is open, or was last; None before the first. begins: when the next step does, or None.
+    over: whether the numbers of steps are used up, so that nothing is asked any more.
+    behind: whether devices were ahead of this host.
     Raises UserError when the Task is none of rounds.
     """
 
@@ -147,25 +148,36 @@ class Conversation:
         self.news = News()
 
     @property
+    def first(self) -> bool:
+        """Whether no step was asked for before this run."""
+        return self._start == (1 if self._epochs else 0)
+
+    @property
     def users(self) -> int:
         """How many devices were present at the last step."""
         return len(self._present)
 
-    def join(self, device: int, pseudonym: bytes, link: Link, now: float) -> None:
+    def join(self, device: int, pseudonym: bytes, link: Link, now: float, ran: float = 0.0) -> None:
         """A device said hello, the first time or again; it is meant from the next phase on,
         in epochs from the one that is open.
 
         device: the store's number for it. By whichever link it was heard last, it is asked.
+        ran: for so many ms, at least, it has been running already.
         """
         peer = self._peers.get(device)
         if peer is not None:
             peer.link = link
             peer.heard = now
             return
+        beacon = self._task.beacon * self._task.tick
         if self._first:
             self._first = False
             whole = self._length if self._epochs else 0
-            self.begins = max(self._ready, now + self._task.beacon * self._task.tick + whole)
+            self.begins = max(self._ready, now + beacon + whole)
+        if self._epochs and self.first and self.t is None and self.begins is not None:
+            # No epoch was asked for, so that one that was completed before this run will do.
+            rest = max(0.0, self._length - ran)
+            self.begins = min(self.begins, max(self._ready, now + beacon + rest))
         peer = Peer(device, group(self._task.id, pseudonym), link, now)
         self._peers[device] = peer
         phase = self._phase

@@ -45,6 +45,8 @@ from tinyldp_protocol.task import Task
 # Boots that one link can speak for at a time, and links with a boot.
 MOST_BOOTS = 8
 MOST_LINKS = 1 << 16
+# Devices under other Tasks that are told apart.
+MOST_STRANGERS = 1 << 10
 
 
 @dataclass(eq=False)
@@ -62,7 +64,8 @@ class Boot:
     """One boot of a device, as far as this run knows it.
 
     wanted: the first sequence number that is neither held nor lost;
-    above: those beyond it that are held. answers: those that were counted.
+    above: those beyond it that are held. answers: those that were counted. before: frames and
+    answers that earlier runs have received; since: ms since 1970 of its first hello.
     """
 
     id: int
@@ -78,6 +81,8 @@ class Boot:
     drops: int | None
     lowest: int | None
     count: int | None
+    before: int = 0
+    since: int | None = None
 
     @property
     def lost(self) -> int:
@@ -157,6 +162,8 @@ class Intake:
         self._touched: dict[int, Boot] = {}
         # Whether a boot was forgotten that rounds may still know of.
         self._forgotten = False
+        # By pseudonym, the Task of devices that run another one, and where they were heard.
+        self.strangers: dict[bytes, tuple[bytes, str]] = {}
 
     def boots(self) -> list[Boot]:
         """The boots that this run knows."""
@@ -311,6 +318,8 @@ class Intake:
         if hello.task != self._task.id:
             self.reject(link.name, "unknown task")
             self._remember(link, nonce, None)
+            if len(self.strangers) < MOST_STRANGERS:
+                self.strangers[hello.pseudonym] = (hello.task, link.name)
             return
         boot = self._boots.get((hello.pseudonym, hello.nonce))
         if boot is None:
@@ -319,10 +328,11 @@ class Intake:
         if boot is None:
             self.reject(link.name, "other boot")
             return
+        if self._rounds is not None:
+            ran = 0 if boot.since is None else max(0, now - boot.since)
+            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock, ran)
         self._hear(link, nonce, boot)
         self._hellos.add((link, nonce))
-        if self._rounds is not None:
-            self._rounds.join(boot.device.first, hello.pseudonym, link, self._clock)
         boot.link = link
         boot.lowest = max(boot.lowest or 0, hello.lowest)
         boot.give_up(hello.lowest)
@@ -397,6 +407,8 @@ class Intake:
             known.drops,
             known.lowest,
             known.count,
+            known.received + known.answers,
+            known.since,
         )
         self._boots[hello.pseudonym, hello.nonce] = boot
         return boot

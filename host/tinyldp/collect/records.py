@@ -203,7 +203,8 @@ class Known:
 
     above: sequence numbers held at or beyond wanted; answers: those counted in rounds;
     task: that of its first hello, hexadecimal; first, newest: ids of the first and the
-    newest boot of the same pseudonym; same_nonce: other pseudonyms with this nonce.
+    newest boot of the same pseudonym; same_nonce: other pseudonyms with this nonce; since: ms
+    since 1970 of its first hello.
     """
 
     id: int
@@ -220,6 +221,7 @@ class Known:
     count: int | None
     newest: int
     same_nonce: tuple[str, ...]
+    since: int
 
 
 @dataclass(frozen=True, slots=True)

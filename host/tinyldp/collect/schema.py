@@ -1,8 +1,10 @@
 """The tables, and how a database is opened and spoken to."""
 
 import math
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -220,10 +222,15 @@ def _fits(kind: sa.types.TypeEngine[Any], value: Any) -> bool:
     return type(value) is (bytes if isinstance(kind, Blob) else str)
 
 
-def open_engine(name: str) -> sa.Engine:
+def open_engine(name: str, frozen: bool = False) -> sa.Engine:
+    """frozen: only to read an SQLite file beside which nothing can be written."""
     try:
         # Made of its parts, because a file's name may hold what means something in a URL.
         url = sa.make_url(name) if "://" in name else sa.URL.create("sqlite", database=name)
+        if frozen:
+            # SQLite reads such a URI, and no other way to say it.
+            file = f"{Path(name).absolute().as_uri()}?mode=ro&immutable=1"
+            return sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(file, uri=True))
         if url.get_backend_name() != "sqlite":
             return sa.create_engine(url)
         engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE})

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from tinyldp.collect import rounds
 from tinyldp.collect.decoding import Hello
@@ -68,6 +68,8 @@ from tinyldp_protocol.task import OUE, Task, TaskError, read_file, write_file
 # Values that a stream may claim beyond four times those that came: no real device has lost more.
 MOST_UNSEEN = 1 << 20
 _ATTEMPTS = 5
+# Tables that create() fills.
+_GIVEN = {TASKS.name, CERTIFICATES.name}
 _SQLITE = b"SQLite format 3\0"
 _SELECT = 500
 
@@ -83,10 +85,11 @@ class Store:
         self.name = str(path_or_url)
         self._engine = open_engine(self.name)
         self._file: os.stat_result | None = None
+        self._made = False
         if "://" not in self.name:
             self._file = _look_at_file(Path(self.name))
         with self._sentences():
-            there = table_names(self._engine)
+            there = self._look()
         if not there >= set(METADATA.tables) - ROUNDS - {EPOCHS.name}:
             raise UserError(f"{self.name} is no tinyldp store.")
         self._rounds = bool(there & ROUNDS)
@@ -111,6 +114,7 @@ class Store:
         certificate the Task is uncertified from now on, and reports say so.
         """
         name = str(path_or_url)
+        made = "://" not in name and not Path(name).exists()
         engine = open_engine(name)
         with sentences(name):
             for attempt in range(_ATTEMPTS):
@@ -128,6 +132,7 @@ class Store:
                     time.sleep(0.02 * 2**attempt)
         engine.dispose()
         store = cls(path_or_url)
+        store._made = made
         file = write_file(task)
         # Refused when it is there: the id is that of the content.
         with store._sentences(), suppress(IntegrityError), store._engine.begin() as connection:
@@ -139,8 +144,39 @@ class Store:
                 connection.execute(CERTIFICATES.insert().values(row))
         return store
 
+    def _look(self) -> set[str]:
+        """The tables; from where nothing can be written, as on a full disk, only to read.
+
+        A reader, too, writes: SQLite keeps an index of the log beside it.
+        """
+        try:
+            return table_names(self._engine)
+        except OperationalError:
+            if self._file is None:
+                raise
+            log = Path(self.name + "-wal")
+            if log.exists() and log.stat().st_size:
+                raise UserError(
+                    f"What came last into {self.name} is in {log.name} beside it, and can't be read"
+                    " where nothing can be written: copy both into another folder, and look there."
+                ) from None
+            self._engine.dispose()
+            self._engine = open_engine(self.name, frozen=True)
+            return table_names(self._engine)
+
     def close(self) -> None:
         self._engine.dispose()
+
+    def discard(self) -> None:
+        """Close it; a file that create() has made goes again, while nothing is in it."""
+        unused = False
+        with suppress(UserError), self._sentences():
+            if self._made:
+                self._check_file()
+                unused = is_empty(self._engine, set(METADATA.tables) - _GIVEN)
+        self.close()
+        if unused:
+            Path(self.name).unlink(missing_ok=True)
 
     def _check_tasks(self) -> None:
         """Raise UserError for a Task whose tables were lost."""
@@ -198,6 +234,7 @@ class Store:
                     boot.released,
                     connection.scalar(newest) or boot.id,
                     tuple(connection.scalars(others.limit(8))),
+                    boot.since,
                 )
 
     def find(self, task: bytes, pseudonym: bytes, nonce: bytes) -> Hello | None:
@@ -379,6 +416,15 @@ class Store:
         """The first step t of this Task's rounds that nothing is known about."""
         with self._sentences(), self._engine.connect() as connection:
             return rounds.next_step(connection, task_id) if self._rounds else 0
+
+    def first_heard(self, task_id: str) -> int | None:
+        """When a device first said hello with this Task, ms since 1970; None: never."""
+        c = BOOTS.c
+        with self._sentences(), self._engine.connect() as connection:
+            found = connection.scalar(sa.select(sa.func.min(c.since)).where(c.task == task_id))
+            if found is not None:
+                check(BOOTS, ["since"], [found])
+            return found
 
     def last_heard(self, task_id: str) -> int | None:
         """When this Task's devices were last known to spend, ms since 1970; None: never."""

@@ -201,6 +201,9 @@ class Coordinator:
             self._dis = difference(fresh, self._release) - self._variances[entry] / n
         if schedule.nullified:
             return self._decide(NULLIFIED)
+        if not self._rounds[0].users:
+            # No budget is used up where nobody can be asked: devices are fewer than groups.
+            return self._decide(UNANSWERED)
         if potential is None:
             return self._decide(SPENT)
         if self._dis is None:

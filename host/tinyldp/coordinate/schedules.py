@@ -167,6 +167,13 @@ def make_schedule(task: Task) -> Schedule:
     return PopulationUniform(w) if method == LPU else Uniform()
 
 
+def fewest(task: Task) -> int:
+    """So many devices fill each group that a method asks; the others ask all together."""
+    if task.method in (LPU, LPD, LPA):
+        return (task.w or 1) * (1 if task.method == LPU else 2)
+    return 1
+
+
 def _grid(w: int, spends: int) -> int:
     """LBD: the s that this number of spends belongs to; 0 if there is none."""
     # A window of one step has no room for a whole unit: it comes after the parts.

@@ -106,8 +106,7 @@ class FrequencyOracle:
 
     def error(self, confidence: float = CONFIDENCE, items: int = 1) -> float:
         """Half the width of the intervals of so many items, all together."""
-        exponent = math.log(2 * items / (1 - confidence))
-        return math.sqrt(2 * exponent * (self._noise + self.square / self._w))
+        return half_width(self._noise, self.square, self._w, confidence, items)
 
     def _parts(self) -> list[tuple[int, int]]:
         symbols = self._task.symbols
@@ -139,19 +138,35 @@ class FrequencyOracle:
         |mean z|^2 less its noise, (n - 1)/n (|Phi p|^2) + c^2 w/n, estimates |Phi p|^2, which
         differs from |p|^2 by a factor with a deviation of at most sqrt(2/w).
         """
-        if self._w < _LEAST or self._n < 2:
+        if self._n < 2:
             return 1.0
-        n, w = self._n, self._w
-        raw = float(self._means @ self._means) - self._noise * w
-        raw = max(0.0, raw * n / (n - 1))
-        spread = math.sqrt(2 * w * self._noise**2 + 4 * self._noise * raw)
-        bound = (raw + _DEVIATIONS * spread) / (1 - _DEVIATIONS * math.sqrt(2 / w))
-        return min(1.0, bound)
+        raw = float(self._means @ self._means) - self._noise * self._w
+        raw = max(0.0, raw * self._n / (self._n - 1))
+        return square_bound(raw, self._noise, self._w)
+
+
+def square_bound(square: float, noise: float, w: int) -> float:
+    """What |p|^2 is bounded by where it is estimated to be `square`; noise: c^2/n."""
+    if w < _LEAST:
+        return 1.0
+    spread = math.sqrt(2 * w * noise**2 + 4 * noise * square)
+    bound = (square + _DEVIATIONS * spread) / (1 - _DEVIATIONS * math.sqrt(2 / w))
+    return min(1.0, bound)
+
+
+def half_width(noise: float, square: float, w: int, confidence: float, items: int) -> float:
+    """Of the intervals of so many items together; noise: c^2/n, square: a bound of |p|^2."""
+    return math.sqrt(2 * math.log(2 * items / (1 - confidence)) * (noise + square / w))
 
 
 def scale(task: Task) -> float:
     """c = N / (N - 2T): (e^b + 1) / (e^b - 1) for the loss b of an estimate."""
-    return SCALE / (SCALE - 2 * task.thresholds[1])
+    return scale_of(task.thresholds[1])
+
+
+def scale_of(threshold: int) -> float:
+    """scale() for the threshold of an estimate."""
+    return SCALE / (SCALE - 2 * threshold)
 
 
 def means_of(task: Task, counts: npt.NDArray[np.int64], n: int) -> Floats:

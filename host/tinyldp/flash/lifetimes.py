@@ -62,12 +62,13 @@ class Lifetimes:
             if allowance not in (None, self.allowance):
                 raise UserError(
                     f"The board's allowance for life was fixed when it was provisioned "
-                    f"({amount(self.allowance)})."
+                    f"({amount(self.allowance)}): for another one, take another board."
                 )
             if record[TASK_AT:COUNTS_AT] != task.id and task.epsilon > left:
                 raise UserError(
                     f"The Task costs {amount(task.epsilon)} for life, "
-                    f"but {amount(left)} is left to the board."
+                    f"but {amount(left)} is left to the board for ever: another board is "
+                    "needed, or where this computer plays one, another folder."
                 )
         elif reason == "missing" and old is None and vouched:
             self._makes = True

@@ -6,7 +6,7 @@ import os
 
 from tinyldp.flash.build import SAMPLE, Build, build_microbit
 from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
-from tinyldp.flash.identities import Allowance, allowance_of
+from tinyldp.flash.identities import Allowance, Identities, allowance_of
 from tinyldp.flash.stored import stored_state
 from tinyldp.lanes.lane import Lane, Process
 from tinyldp_device import ledger
@@ -55,14 +55,38 @@ def new_state(
 
 
 def flash_microbit(
-    task: Task, lane: Lane, sample: bytes = SAMPLE, pseudonym: bytes | None = None
+    task: Task,
+    lane: Lane,
+    sample: bytes = SAMPLE,
+    pseudonym: bytes | None = None,
+    *,
+    cap: int | None = None,
+    horizon: int | None = None,
+    lifetime: int | None = None,
 ) -> tuple[Build, bytes, Process]:
     """Build for a Task, put it on a board of the lane that has no state yet, start it.
 
     Gives what was built, the pseudonym (drawn here unless given) and the running
-    board. Raises UserError when the Task does not fit.
+    board. cap, horizon, lifetime: see provision.flash; of a board with a drawn pseudonym.
+    Raises UserError when the Task does not fit.
     """
-    build = build_microbit(task, sample)
-    pseudonym = os.urandom(8) if pseudonym is None else pseudonym
-    lane.put({**build.files, **new_state(pseudonym, task)})
+    if pseudonym is not None:
+        build = build_microbit(task, sample)
+        state = new_state(pseudonym, task)
+    else:
+        state = _Files()
+        identities = Identities(
+            state,
+            SLOTS,
+            LEDGER_SLOTS,
+            LIFETIME_SLOTS,
+            task,
+            used=False,
+            cap=cap,
+            horizon=horizon,
+            lifetime=lifetime,
+        )
+        build = build_microbit(task, sample, allowance=identities.allowance)
+        pseudonym = identities.write()
+    lane.put({**build.files, **state})
     return build, pseudonym, lane.start("main.py")

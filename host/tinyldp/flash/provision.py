@@ -41,6 +41,8 @@ USES = (f"{ROOT}/use0", f"{ROOT}/use1")
 # Board files by sys.platform.
 BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
 _START = "tinyldp_start"
+# Seconds in which a board says its first hello, or why it can't.
+_STARTS = 10
 _MARK = "# Written by `tinyldp flash`, which keeps it: the sensor's own code is in sample.py."
 MAIN = f"""{_MARK}
 import sys
@@ -88,7 +90,8 @@ class Flashed:
 
     verified: how the board's files were checked. cap, horizon: what the device may spend
     (2^-16 of one epsilon) in so many steps, whatever its Task; None without a ledger.
-    allowance: likewise for life, None where no Task with epochs ever was.
+    allowance: likewise for life, None where no Task with epochs ever was. sample: where
+    the readings come from.
     """
 
     port: str
@@ -102,6 +105,7 @@ class Flashed:
     pseudonym: str
     identity: str
     verified: str
+    sample: str
     cap: int | None = None
     horizon: int | None = None
     allowance: int | None = None
@@ -133,7 +137,8 @@ def flash(
     ledger is made, by default by the Task's epsilon and w. allowance: what it may spend
     in all its life on Tasks with epochs, fixed likewise, by default by the Task's epsilon.
     progress: files done, files in all, the next one. waiting: see Board.
-    Raises UserError in every other case, with the old version still in use.
+    Raises UserError in every other case, with the old version still in use; but when the
+    board, started anew, says nothing but an error, which sample.py may have, that is in use.
     """
     order = Order(
         task,
@@ -146,16 +151,20 @@ def flash(
         progress=progress,
     )
     own = None if board_file is None else _read_board_file(board_file, task)
+    done = None
+    said = ""
+    read_from = "the board's own sample.py" if sample is None else str(sample)
     with Board(port, waiting) as board:
         try:
             if not board.flat:
-                return _flash(board, order, own, compiled)
-            if own is not None or compiled:
+                done = _flash(board, order, own, compiled, read_from)
+            elif own is not None or compiled:
                 option = "--mpy" if compiled else "--board"
                 raise UserError(
                     f"What runs on a micro:bit is built for it: flash without {option}."
                 )
-            return _flash_microbit(board, order)
+            else:
+                done = _flash_microbit(board, order, read_from)
         except UserError:
             raise
         except BaseException:
@@ -166,10 +175,16 @@ def flash(
         finally:
             # Whatever came in between, what ran there before goes on.
             with contextlib.suppress(UserError):
-                board.restart()
+                said = board.restart(_STARTS if done else 0)
+    if said:
+        raise UserError(f"The Task is on the board, but does not start there: {said}.")
+    assert done is not None
+    return done
 
 
-def _flash(board: Board, order: Order, own: tuple[str, bytes] | None, compiled: bool) -> Flashed:
+def _flash(
+    board: Board, order: Order, own: tuple[str, bytes] | None, compiled: bool, read_from: str
+) -> Flashed:
     name, board_source = _suited(board, own)
     use = _in_use(board)
     content = order.sample
@@ -223,13 +238,14 @@ def _flash(board: Board, order: Order, own: tuple[str, bytes] | None, compiled: 
         pseudonym=pseudonym.hex(),
         identity="kept" if identities.identity == "kept" else "new",
         verified="by SHA-256",
+        sample=read_from,
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
         allowance=identities.lifetime,
     )
 
 
-def _flash_microbit(board: Board, order: Order) -> Flashed:
+def _flash_microbit(board: Board, order: Order, read_from: str) -> Flashed:
     done = flash_flat(board, order)
     allowance = done.allowance
     return Flashed(
@@ -244,6 +260,7 @@ def _flash_microbit(board: Board, order: Order) -> Flashed:
         pseudonym=done.pseudonym.hex(),
         identity=done.identity,
         verified="by reading them back",
+        sample=read_from,
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
         allowance=done.lifetime,
@@ -286,7 +303,20 @@ def read_sample(path: Path) -> bytes:
     content, tree = _read_module(path)
     if "sample" not in _defined(tree):
         raise UserError(f"{path} defines no function sample().")
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "sample":
+            _check_sample(path, node)
     return content
+
+
+def _check_sample(path: Path, function: ast.FunctionDef) -> None:
+    """Raise UserError unless it can be called, and gives a reading."""
+    given = function.args
+    required = len(given.posonlyargs + given.args) - len(given.defaults)
+    if required or None in given.kw_defaults:
+        raise UserError(f"{path}: sample() is called without arguments, so it must take none.")
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
+        raise UserError(f"{path}: sample() must return a reading each time, and not yield it.")
 
 
 def _read_module(path: Path) -> tuple[bytes, ast.Module]:

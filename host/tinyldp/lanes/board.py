@@ -29,6 +29,8 @@ _ENTER = 8
 _LONGEST = 15
 _ATTEMPTS = 6
 _TO_RESET = 60
+# Bytes before a prompt: more than any traceback.
+_MOST_WORDS = 4096
 _TREE = """
 import os
 def _t(d):
@@ -133,16 +135,35 @@ class Board(Stoppable):
                 self._transport.exit_raw_repl()
             self.unplug()
 
-    def restart(self) -> None:
-        """Soft reset: boot.py and main.py run anew, and the port is closed."""
+    def restart(self, seconds: float = 0) -> str:
+        """Soft reset: boot.py and main.py run anew, and the port is closed.
+
+        Gives the error that main.py ends with, if it does so within so many seconds and
+        before it has sent anything binary, as a frame.
+        """
         if not self.serial.is_open:
-            return
+            return ""
         with self._told("started"):
             self._transport.exit_raw_repl()
             self._until(b">>> ")
             self.serial.write(b"\x04")
             self._until(b"soft reboot\r\n")
-        self.unplug()
+        try:
+            return _error(self._first_words(seconds))
+        finally:
+            self.unplug()
+
+    def _first_words(self, seconds: float) -> bytes:
+        """What is said up to the prompt; nothing, when it is binary or there is no prompt."""
+        deadline = time.monotonic() + seconds
+        said = b""
+        while seconds and (part := self.receive(deadline)):
+            said += part
+            if b"\0" in said or len(said) > _MOST_WORDS:
+                break
+            if said.endswith(b">>> "):
+                return said
+        return b""
 
     def clear(self) -> None:
         """Soft reset that does not run main.py: an empty heap."""
@@ -441,6 +462,18 @@ class Board(Stoppable):
         """Close the port and leave the board as it is."""
         with contextlib.suppress(OSError):
             self._transport.close()
+
+
+def _error(said: bytes) -> str:
+    """The last line of a traceback, or one of our own."""
+    failed = False
+    for line in said.decode(errors="replace").splitlines():
+        if line.startswith("tinyldp: "):
+            return line.removeprefix("tinyldp: ").rstrip(". ")
+        failed = failed or line.startswith("Traceback ")
+        if failed and line[:1].isalpha() and not line.startswith("Traceback "):
+            return line.rstrip(". ")
+    return ""
 
 
 def _of_port(error: OSError) -> bool:

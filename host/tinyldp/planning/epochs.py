@@ -30,6 +30,7 @@ from tinyldp.certify.bounds import log_upper
 from tinyldp.certify.epochs import lifetime_loss, ratio
 from tinyldp.epoch_study import EpochSettings
 from tinyldp.errors import UserError
+from tinyldp.estimate.heavy import CONFIDENCE, half_width, scale_of, square_bound
 from tinyldp.figures import counted, stated
 from tinyldp.planning.oracles import oue_threshold
 from tinyldp.study import EPSILON_UNIT, Study
@@ -38,6 +39,9 @@ from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
 # A setting that is offered finds a change at once as often as this.
 _SURE = 0.95
 _LEAST_CAPS = 2
+# Standard deviations of a 95 % interval, and all that a share or a mean can be.
+_SIDES = 1.96
+_WHOLE = 1.0
 _MORE = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 64, 80, 100)
 
 
@@ -147,6 +151,41 @@ def update_chance(study: Study, threshold: int, voters: float | None = None) -> 
     return NormalDist().cdf(above / math.sqrt(lie * (1 - lie) / n))
 
 
+def error(study: Study, threshold: int) -> tuple[float, float]:
+    """(standard deviation at most, half a 95 % interval) of an estimate with this threshold.
+
+    HeavyThresh: the deviation of an item's share; the interval is that of all items together,
+    as it is to be expected where the study's stream is what devices have, and at most without one.
+    """
+    settings, n = settings_of(study)
+    noise = scale_of(threshold)
+    if study.mechanism != HEAVYTHRESH:
+        deviation = noise / (2 * math.sqrt(n))
+        return deviation, _SIDES * deviation
+    w = settings.coordinates
+    assert w is not None
+    noise *= noise / n
+    square = bound = 1.0
+    stream = study.stream
+    if stream is not None:
+        rest = stream.support - stream.heavy
+        left = 1 - stream.heavy * stream.weight
+        square = stream.heavy * stream.weight**2 + (left * left / rest if rest else 0.0)
+        # The host does not know it, and bounds it from the answers.
+        bound = square_bound(square, noise, w)
+    deviation = math.sqrt(noise + square / w)
+    return deviation, half_width(noise, bound, w, CONFIDENCE, study.domain)
+
+
+def shows(study: Study, threshold: int, sure: bool = False) -> bool:
+    """Whether an estimate tells anything: of the mean, which side of 0 to 1 it may lie on; of
+    items, that the stream's heavy ones are. sure: nearly always, else as is expected."""
+    deviation, interval = error(study, threshold)
+    if study.mechanism != HEAVYTHRESH:
+        return interval < _WHOLE / 2
+    return interval + sure * NormalDist().inv_cdf(_SURE) * deviation < _largest(study)
+
+
 def changes(study: Study, levels: list[int], sure: bool = False) -> list[Change]:
     """Those of the study's stream, none without one.
 
@@ -233,6 +272,7 @@ def _chosen(study: Study) -> Chosen:
     chosen = Chosen(votes, estimates, thresholds, levels)
     _check_votes(study, settings, thresholds[0])
     _check_levels(study, settings, chosen)
+    _check_error(study, chosen)
     return chosen
 
 
@@ -305,6 +345,28 @@ def _check_levels(study: Study, settings: EpochSettings, chosen: Chosen) -> None
             )
 
 
+def _check_error(study: Study, chosen: Chosen) -> None:
+    """An estimate that shows nothing is noise, and costs privacy all the same."""
+    if shows(study, chosen.thresholds[1]):
+        return
+    interval = error(study, chosen.thresholds[1])[1]
+    start = (
+        f"what is published would be noise: from {counted(study.devices or 0, 'device')} with"
+        f" {counted(chosen.estimates, 'estimate')} from epsilon {_shown(study)}"
+    )
+    if study.mechanism != HEAVYTHRESH:
+        raise _Degenerate(f"{start} the mean, in 0 to 1, is estimated within {interval:.3g}")
+    largest = _largest(study)
+    what = f"the heavy ones have {largest:.3g}" if largest < _WHOLE else "none has more than 1"
+    raise _Degenerate(f"{start} shares of items are estimated within {interval:.3g}, and {what}")
+
+
+def _largest(study: Study) -> float:
+    """The share of the stream's heavy items, or the most that one can have."""
+    stream = study.stream
+    return stream.weight if stream is not None and stream.heavy else _WHOLE
+
+
 def _mended(study: Study) -> str:
     """The end of a sentence: the first setting found that works."""
     for text, other in _others(study):
@@ -315,6 +377,7 @@ def _mended(study: Study) -> str:
         seen = all(
             change.first for change in changes(other, chosen.levels, sure=True) if change.size
         )
+        seen = seen and shows(other, chosen.thresholds[1], sure=True)
         if seen and update_chance(other, chosen.thresholds[0]) >= _SURE:
             return f"it works with {text}"
     return "and no setting near to it works"
@@ -331,26 +394,39 @@ def _others(study: Study) -> Iterator[tuple[str, Study]]:
     else:
         if (settings.estimates or 0) < _LEAST_CAPS:
             near.append(("estimates = 2", _with(study, estimates=2)))
+        for estimates in range((settings.estimates or 0) - 1, _LEAST_CAPS - 1, -1):
+            near.append((f"estimates = {estimates}", _with(study, estimates=estimates)))
         for votes in range((settings.votes or 1) - 1, 0, -1):
             near.append((f"votes = {votes}", _with(study, votes=votes)))
     yield from near[1:]
     for text, other in near:
         start = f"{text} and " if text else ""
         yield from ((start + more, each) for more, each in _larger(other))
+    for text, other in _more_budget(study):
+        yield from ((f"{text} and {more}", each) for more, each in _more_devices(other))
 
 
 def _larger(study: Study) -> Iterator[tuple[str, Study]]:
-    settings, n = settings_of(study)
+    settings, _ = settings_of(study)
     if settings.ignore:
         yield "ignore = 0", _with(study, ignore=Fraction(0))
     rounds = settings.rounds
     while (rounds := 2 * rounds) <= min(1 << 20, SCALE * settings.rounds // most(study)):
         yield f"rounds = {rounds}", _with(study, rounds=rounds)
+    yield from _more_budget(study)
+    yield from _more_devices(study)
+
+
+def _more_budget(study: Study) -> Iterator[tuple[str, Study]]:
     assert study.epsilon is not None
     for times in _MORE:
         epsilon = Fraction(f"{float(Fraction(study.epsilon, EPSILON_UNIT)) * times:.2g}")
         units = int(epsilon * EPSILON_UNIT)
         yield f"epsilon = {float(epsilon):g}", replace(study, epsilon=units)
+
+
+def _more_devices(study: Study) -> Iterator[tuple[str, Study]]:
+    settings, n = settings_of(study)
     for times in _MORE:
         devices = int(float(f"{n * times:.2g}"))
         smallest = settings.smallest * devices // n

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,8 +9,6 @@ from typing import Any
 
 from tinyldp.certify.bounds import digits_up, float_up
 from tinyldp.certify.epochs import disclosures
-from tinyldp.estimate.heavy import CONFIDENCE
-from tinyldp.estimate.heavy import scale as report_scale
 from tinyldp.figures import counted
 from tinyldp.planning import epochs
 from tinyldp.planning.detection import expected_delay
@@ -24,8 +21,6 @@ from tinyldp_protocol.messages import put_answer, put_query
 from tinyldp_protocol.task import HEAVYTHRESH, SCALE, Task
 
 _WORD = 4
-# Standard deviations of a 95 % interval.
-_SIDES = 1.96
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ class EpochCosts:
     with the epochs by which each is expected late (detection.expected_delay), None where it is not
     found: devices have no votes or estimates left by then, or too few change; delay: the latest of
     them, without a stream that of changes above all levels. deviation: of an estimate (HeavyThresh:
-    of an item's share) at most; interval: half the width of its 95 % interval (HeavyThresh: of all
-    items of the dictionary together); between: how far the mean can move unseen between updates.
+    of an item's share) at most; interval: half the width of its 95 % interval (see epochs.error);
+    between: devices vote in each epoch on what has moved by more since the last update.
     """
 
     losses: dict[str, float]
@@ -109,7 +104,7 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
     ]
     rows = [Level(row.change, row.every, _mean_delay(row.every, again)) for row in rows]
     seen = _seen(study, task)
-    deviation, interval = _error(study, task, n)
+    deviation, interval = epochs.error(study, task.thresholds[1])
     losses = {each.name: float_up(each.loss) for each in disclosures(task)}
     total = sum((each.total for each in disclosures(task)), Fraction(0))
     return EpochCosts(
@@ -155,23 +150,6 @@ def _seen(study: Study, task: Task) -> list[tuple[Change, float | None]]:
 
 def _mean_delay(every: int, again: float) -> float:
     return (every - 1) / 2 + again * every
-
-
-def _error(study: Study, task: Task, n: int) -> tuple[float, float]:
-    """(standard deviation, half a 95 % interval), each at most."""
-    noise = report_scale(task)
-    if task.mechanism != HEAVYTHRESH:
-        deviation = noise / (2 * math.sqrt(n))
-        return deviation, _SIDES * deviation
-    square = 1.0
-    stream = study.stream
-    if stream is not None:
-        rest = stream.support - stream.heavy
-        left = 1 - stream.heavy * stream.weight
-        square = stream.heavy * stream.weight**2 + (left * left / rest if rest else 0.0)
-    variance = noise * noise / n + square / task.coordinates
-    together = math.log(2 * task.symbols / (1 - CONFIDENCE))
-    return math.sqrt(variance), math.sqrt(2 * together * variance)
 
 
 def epochs_bytes(task: Task) -> int:
@@ -227,13 +205,15 @@ def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
     if heavy:
         lines.append(
             f"Accuracy: an item's estimated share has a standard deviation of {costs.deviation:.3g}"
-            f" at most, and lies within {costs.interval:.3g} for all items at once (95 %)."
+            f" at most, and lies within about {costs.interval:.3g} for all items at once (95 %):"
+            " each update has its own figure, from its answers."
         )
     else:
         lines.append(
             f"Accuracy: an estimated mean has a standard deviation of {costs.deviation:.3g} at "
-            f"most, and lies within {costs.interval:.3g} (95 %); between updates it can move by "
-            f"{costs.between:.3g} unseen."
+            f"most, and lies within {costs.interval:.3g} (95 %). Between updates devices vote in "
+            f"each epoch where it has moved by more than {costs.between:.3g}; by how much it may "
+            "have moved, simulate and report bound from the noisy votes, which tell less."
         )
     lines.append(
         f"Communication: 2 answers per device and epoch, of {costs.answer_bytes} bytes, whatever "

@@ -10,6 +10,7 @@ from typing import Any
 from tinyldp.certify import oracles
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.certify.issue import natural_epsilon, stream_curve
+from tinyldp.certify.statements import missing
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, stated
@@ -99,6 +100,7 @@ class Plan:
             "expected_displacement": self.expected_displacement,
             "latency_steps": self.latency_steps,
             "device_bytes": self.device_bytes,
+            "missing": self.task.missing or 0,
             "variance": self.variance,
             "task": str(self.path),
             "bytes": put_task(None, 0, self.task) + 12,
@@ -235,6 +237,7 @@ def text_plan(plan: Plan) -> str:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:
         lines += [_oracle_loss(plan), _oracle_costs(plan)]
+    lines.append(f"Missing: {missing(task)}")
     if plan.epochs is not None:
         rest = "its counters for life and frames"
     elif task.method is not None:

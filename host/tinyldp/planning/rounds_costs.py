@@ -9,6 +9,7 @@ from typing import Any
 from tinyldp.certify import oracles
 from tinyldp.certify.bounds import digits_up, float_up, log_upper
 from tinyldp.coordinate.entries import entry_task
+from tinyldp.coordinate.schedules import fewest
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, in_a_row, stated
 from tinyldp.planning.rounds import telling_entry
@@ -155,7 +156,7 @@ def cost_lines(task: Task, costs: tuple[EntryCost, ...], devices: int | None) ->
     elif not n:
         lines.append(
             f"Accuracy: with {counted(devices or 0, 'device')} there are steps that nobody is "
-            f"asked in; {(task.w or 0) * (1 if task.method == LPU else 2):,} are the fewest that "
+            f"asked in; {fewest(task):,} are the fewest that "
             "fill each group."
         )
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tinyldp.errors import UserError, keep_apart, keep_name
-from tinyldp.files import replace_file
+from tinyldp.errors import UserError, keep_apart
+from tinyldp.files import TASK, keep_kind, replace_file
 from tinyldp.planning.choice import choose
 from tinyldp.planning.outcome import Plan, assess
 from tinyldp.planning.switches import Progress
@@ -22,14 +22,14 @@ def plan(
     is replaced only by a whole one. Raises UserError when the
     study is wrong, its target can't be met, or the Task can't be written.
     """
-    path = Path(output) if output else Path(study).with_suffix(".task")
     loaded = load_study(study)
+    path = Path(output) if output else Path(study).with_suffix(".task")
     keep_apart(path, study)
-    keep_name(path, "Task")
+    keep_kind(path, TASK)
     try:
         task = choose(loaded, progress)
         assessed = assess(loaded, task, path, progress)
     except UserError as error:
         raise UserError(f"{study}: {error}") from None
-    replace_file(path, write_file(task))
+    replace_file(path, write_file(task), TASK)
     return assessed

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
@@ -24,7 +24,7 @@ def _plain(value: Any, row: Row) -> str:
     if value is None:
         return _NONE
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return fixed(value, 3)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -72,7 +72,7 @@ def _millionths(probability: float | None, row: Row) -> str:
 
 
 def _share(share: float | None, row: Row) -> str:
-    return _NONE if share is None else f"{100 * share:.2f} %"
+    return _NONE if share is None else f"{percent(share, 2)} %"
 
 
 def _deviation(variance: float, row: Row) -> str:
@@ -83,8 +83,8 @@ def _three(x: float | None, row: Row) -> str:
     return _NONE if x is None else f"{x:.3g}"
 
 
-def _four(x: float, row: Row) -> str:
-    return f"{x:.4f}"
+def _four(x: float | None, row: Row) -> str:
+    return _NONE if x is None else f"{x:.4f}"
 
 
 def _refused(names: dict[str, int], row: Row) -> str:
@@ -153,8 +153,9 @@ DECISIONS = [
     Column("outcome", "Decided", "decided"),
     Column("dis", "Dissimilarity", "dis", True, show=_three),
     Column("err", "Error of a publication", "err", True, show=_three),
-    Column("units", "Spent on it, units", "units", True),
-    Column("epsilon", "The same, ε", "ε", True, show=_four),
+    Column("dissimilarity_epsilon", "Spent on that, ε", "ε for dis", True, show=_four),
+    Column("epsilon", "Spent on a publication, ε", "ε for it", True, show=_four),
+    Column("units", "The same, units", "units", True),
     Column("n", "Answers to it", "n", True),
     Column("answered", "All answers", "answers", True),
     Column("asked", "Asked for", "asked", True),
@@ -184,8 +185,9 @@ ITEMS = [
     Column("n", "Answers", "answers", True),
 ]
 _MEANINGS = {
-    "late": "asked about a step before the last one, or its value was no longer kept",
-    "early": "the device's step had not changed yet; it is asked again",
+    "late question": "asked about a step before the last one that the device was asked about, as"
+    " by a database that does not know of it, or its value was no longer kept",
+    "early question": "the device's step had not changed yet; it is asked again",
     "foreign": "asked under another Task",
     "unknown entry": "asked for a spend that the Task does not have",
     "budget": "a window would have exceeded what it may spend",
@@ -194,8 +196,9 @@ _MEANINGS = {
 }
 
 _EPOCH_MEANINGS = {
-    "late": "asked about an epoch before the last one that it was asked about",
-    "early": "had completed no epoch of its own since the last one; it is asked again",
+    "late question": "asked about an epoch before the last one that it was asked about, as by a"
+    " database that does not know of it",
+    "early question": "had completed no epoch of its own since the last one; it is asked again",
     "foreign": "asked under another Task",
     "unknown entry": "asked for what the Task does not have",
     "budget": "its counters for life were lost or damaged: it says nothing any more",
@@ -317,8 +320,8 @@ def epoch_rows(table: Row) -> list[Row]:
     for step in _spread(table["steps"]):
         live = _NONE
         if step["poll"] is not None:
-            low, high = (100 * step[f"poll_{name}"] for name in ("low", "high"))
-            live = f"{100 * step['poll']:.0f} % ({low:.0f} to {high:.0f})"
+            low, high = (percent(step[f"poll_{name}"], 0) for name in ("low", "high"))
+            live = f"{percent(step['poll'], 0)} % ({low} to {high})"
         rows.append({**step, "live": live})
     return rows
 
@@ -331,9 +334,10 @@ def epoch_legend(table: Row) -> str:
     )
     if not table["heavy"]:
         said += (
-            " Means are raw: unbiased, and so sometimes below 0 or above 1. At least, at most:"
-            " each interval alone holds the mean of its epoch with 95 %, as far as devices have"
-            " votes left; it is wide where few votes may not show that the mean has moved."
+            " Means are raw: unbiased, and so sometimes below 0 or above 1, where no mean can be."
+            " At least, at most: cut to what it can be, each interval alone holds the mean of its"
+            " epoch with 95 %, as far as devices have votes left; it is wide where few votes may"
+            " not show that the mean has moved."
         )
     said += " Votes left: from the devices' randomized answers, raw, with a 95 % interval."
     return said + _some(table)
@@ -406,7 +410,8 @@ def crr_legend(table: Row) -> str:
 
 _DECISIONS_LEGEND = (
     "A publication is made where the dissimilarity from the last one exceeds the error that it"
-    " would have. Units are 2^-16 of an ε: what each device spent that was asked for it."
+    " would have. Each device that was asked spent what stands there, on the dissimilarity where"
+    " the method looks at it, and on the publication. Units are 2^-16 of an ε."
 )
 ROUND_DEVICES_LEGEND = "Asked: questions that meant the device while it was there."
 
@@ -433,7 +438,7 @@ def round_rows(table: Row) -> list[Row]:
             cell = _NONE
             if step["frequencies"] is not None:
                 deviation = math.sqrt(step["variances"][i])
-                cell = f"{100 * step['frequencies'][i]:.1f} ± {100 * deviation:.1f} %"
+                cell = f"{percent(step['frequencies'][i], 1)} ± {percent(deviation, 1)} %"
             row[f"value {value}"] = cell
         rows.append(row)
     return rows

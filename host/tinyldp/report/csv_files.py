@@ -11,6 +11,7 @@ from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.estimate.frequency import CONFIDENCE
+from tinyldp.files import TABLE, replacing_text
 from tinyldp.report.crr import OF_STEPS, OF_VALUES, crr_tables
 from tinyldp.report.data import is_drawn
 from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
@@ -46,7 +47,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     rounds: set[bytes] = set()
     smoothed: dict[str, Task] = {}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         for stream in store.streams():
             task = store.task(stream.task_id)
             if task.batch is None:
@@ -66,7 +67,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
             except UserError as error:
                 left_out.append(str(error))
                 continue
-            with path.open("w", encoding="ascii", newline="") as file:
+            with replacing_text(path, TABLE) as file:
                 writer = csv.writer(file, lineterminator="\n")
                 oracle = not is_drawn(task)
                 writer.writerow(("step", "report" if oracle else "symbol"))
@@ -78,7 +79,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
             paths.append(path)
         paths += _write_shares(store, folder, smoothed)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
+        raise UserError(f"{folder} can't be written: {error.strerror}.") from None
     return paths, left_out
 
 
@@ -87,7 +88,7 @@ def _write_shares(store: Store, folder: Path, tasks: dict[str, Task]) -> list[Pa
     paths = []
     for table in crr_tables(store, store.streams(), tasks, CONFIDENCE):
         paths.append(folder / f"{table['task']}-shares.csv")
-        with paths[-1].open("w", encoding="utf-8", newline="") as file:
+        with replacing_text(paths[-1], TABLE) as file:
             writer = csv.writer(file, lineterminator="\n")
             values = [f"{name} {value}" for value in table["followed"] for name in OF_VALUES]
             writer.writerow([*OF_STEPS, *values])
@@ -103,7 +104,7 @@ def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
     # By phase: that of the publication is the last one.
     entries = {question.t: question.entry for question in store.questions(task_id)}
     steps = folder / f"{task_id}-steps.csv"
-    with steps.open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(steps, TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         head = ("step", "outcome", "published", "dis", "err", "units", "answers", "devices")
         writer.writerow((*head, "variance", *(f"value {k}" for k in range(task.symbols))))
@@ -123,14 +124,14 @@ def _write_epochs(store: Store, folder: Path, task: Task) -> list[Path]:
     if table["problem"] is not None:
         raise UserError(table["problem"])
     paths = [folder / f"{task_id}-epochs.csv"]
-    with paths[0].open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(paths[0], TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         names = [name for name in EPOCH_COLUMNS if not table["heavy"] or name not in OF_MEANS]
         writer.writerow(names)
         writer.writerows([_plain(step[name]) for name in names] for step in table["steps"])
     if table["heavy"]:
         paths.append(folder / f"{task_id}-items.csv")
-        with paths[1].open("w", encoding="utf-8", newline="") as file:
+        with replacing_text(paths[1], TABLE) as file:
             writer = csv.writer(file, lineterminator="\n")
             names = ("item", "frequency", "low", "high")
             writer.writerow(("t", *names))
@@ -149,7 +150,7 @@ def _write_devices(store: Store, folder: Path, task: Task) -> Path:
     """What was asked of each device of a Task."""
     task_id = task.id.hex()
     devices = folder / f"{task_id}-devices.csv"
-    with devices.open("w", encoding="utf-8", newline="") as file:
+    with replacing_text(devices, TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("device", "asked", "answered", *REASONS.values()))
         for peer in store.peers(task_id):

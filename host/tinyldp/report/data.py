@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.errors import UserError
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.estimate.heavy import Told
 from tinyldp.figures import counted
@@ -19,7 +19,7 @@ from tinyldp.report.crr import crr_tables
 from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
-from tinyldp.report.symbols import clean
+from tinyldp.report.symbols import clean, moment
 from tinyldp.study import CRRS, STREAMS, TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
@@ -108,7 +108,8 @@ def report_data(
     (epochs.epoch_tables). Of the devices of both, whose "rounds" is true, "sent", "received"
     and "duplicates" count answers, and none is lost or missing.
     progress: told of the items of a dictionary that were looked at, which takes long.
-    Raises UserError for an unknown name of a post-processing.
+    Raises UserError for an unknown name of a post-processing, and for a post-processing or a
+    curve where no Task has what it is made of.
     """
     streams = store.streams()
     if names is not None:
@@ -118,6 +119,7 @@ def report_data(
     tasks = {stream.task_id: store.task(stream.task_id) for stream in streams}
     # While nobody was heard, it is about the Tasks that somebody waits for.
     meant = tasks or {task_id: store.task(task_id) for task_id in store.task_ids()}
+    _refuse_idle(meant.values(), postprocess, curve)
     said = {task_id: certificate_said(store.certificate(task_id)) for task_id in meant}
     rows = []
     for stream in streams:
@@ -166,7 +168,7 @@ def report_data(
             for task_id, task in tasks.items()
         ],
         "alarms": [
-            {"name": clean(a["name"]), "detail": clean(a["detail"]), "at": _time(a["at"])}
+            {"name": clean(a["name"]), "detail": clean(a["detail"]), "at": moment(a["at"])}
             for a in store.alarms()
         ],
         "rejections": [
@@ -174,6 +176,18 @@ def report_data(
             for (link, name), count in sorted(store.rejections().items())
         ],
     }
+
+
+def _refuse_idle(tasks: Iterable[Task], postprocess: str | None, curve: int | None) -> None:
+    """Raise UserError for what would change nothing."""
+    framed = [task for task in tasks if task.batch is not None]
+    if curve is not None and not any(map(is_stream, framed)):
+        raise UserError("A curve (--curve) is of shuffled streams, and none was collected here.")
+    if postprocess is not None and all(map(is_stream, framed)):
+        raise UserError(
+            "A post-processing (--postprocess) is of frequencies of GRR, OUE or OLH, and no Task"
+            " here releases their reports as a stream."
+        )
 
 
 def certificate_said(certificate: Mapping[str, Any] | None) -> str:
@@ -299,9 +313,3 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
             " failed its health test."
         )
     return said
-
-
-def _time(at: int) -> str:
-    """UTC, from ms since 1970."""
-    moment = datetime.fromtimestamp(at / 1000, timezone.utc)
-    return moment.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")

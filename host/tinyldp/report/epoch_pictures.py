@@ -34,6 +34,10 @@ def mean_picture(key: str, table: dict[str, Any]) -> str:
         return svg(figure, key, f"Published means of {counted(len(steps), 'epoch')}.")
 
 
+# What a mean can be, with room for the marks.
+_RANGE = (-0.05, 1.05)
+
+
 def items_picture(key: str, table: dict[str, Any]) -> str:
     """The items that were found at each update, beside each other."""
     found = table["found"]
@@ -95,6 +99,24 @@ def draw_intervals(
 def draw_published(axis: Any, t: Floats, mean: Floats, updated: npt.NDArray[np.bool_]) -> None:
     axis.step(t, mean, where="mid", color=RELEASED, lw=1.2, label="published")
     axis.plot(t[updated], mean[updated], "o", ms=4.5, color=RELEASED, label="update")
+    _mark_beyond(axis, t[updated], mean[updated])
+
+
+def _mark_beyond(axis: Any, t: Floats, mean: Floats) -> None:
+    """Show 0 to 1, and raw estimates that lie beyond as arrows at the edge, with their figures."""
+    axis.set_ylim(*_RANGE)
+    for beyond, edge, mark, below in ((mean > 1, 1.0, "^", -12), (mean < 0, 0.0, "v", 6)):
+        if not beyond.any():
+            continue
+        axis.plot(
+            t[beyond], np.full(beyond.sum(), edge), mark, ms=6, color=RELEASED,
+            label="raw estimate beyond",
+        )  # fmt: skip
+        for at, value in zip(t[beyond], mean[beyond], strict=True):
+            axis.annotate(
+                f"{value:.3g}", (at, edge), (0, below), textcoords="offset points", ha="center",
+                fontsize=8,
+            )  # fmt: skip
 
 
 def draw_votes(axis: Any, t: Floats, share: Floats, needed: Floats) -> None:

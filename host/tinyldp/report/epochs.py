@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tinyldp.coordinate import EXHAUSTED
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle, Told
-from tinyldp.figures import counted
+from tinyldp.figures import counted, fixed
 from tinyldp.report.rounds import device_row, refusals, totals
-from tinyldp.report.symbols import clean
+from tinyldp.report.symbols import clean, moment
 from tinyldp.study import EPSILON_UNIT, TITLES
 from tinyldp_protocol.messages import put_answer, put_query
 from tinyldp_protocol.task import HEAVYTHRESH, Task
@@ -46,7 +46,9 @@ def epoch_tables(
     each update that was published "t", "n", "error" and "items" with "item", "frequency",
     "low", "high" (heavy.FrequencyOracle.heavy_hitters, which tells `progress`). "outcomes": epochs
     by outcome; "updates", "publications", "exhausted": how many. "refusals", "devices", "answers",
-    "answer_bytes", "query_bytes": as of rounds. "problem": why there is nothing else, or None.
+    "answer_bytes", "query_bytes": as of rounds. "begins": when the first question can leave, in
+    UTC, None once one has or while no device was heard. "problem": why there is nothing else, or
+    None.
     """
     of_epochs = [(name, task) for name, task in tasks.items() if task.epochs is not None]
     return [_table(store, name, task, progress) for name, task in of_epochs]
@@ -81,6 +83,7 @@ def _table(store: Store, task_id: str, task: Task, progress: Told | None) -> dic
         "devices": [device_row(peer) for peer in peers],
         "steps": [],
         "found": [],
+        "begins": _begins(store, task_id, task) if not asked else None,
         "problem": None,
     }
     try:
@@ -91,6 +94,14 @@ def _table(store: Store, task_id: str, task: Task, progress: Told | None) -> dic
         table["steps"] = []
         table["problem"] = clean(error)
     return table
+
+
+def _begins(store: Store, task_id: str, task: Task) -> str | None:
+    """When the first question can leave, in UTC: devices have completed an epoch by then."""
+    heard = store.first_heard(task_id)
+    if heard is None:
+        return None
+    return moment(heard + (task.beacon + task.rounds) * task.tick)
 
 
 def _steps(
@@ -189,16 +200,39 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
         said += f" and in {counted(table['polls'], 'poll')} whether it has votes left,"
     said += f" for which it pays ε {math.ceil(table['epsilon'] * 10_000) / 10_000:g}."
     said += _exhausted(table)
+    if table["begins"] is not None:
+        said += (
+            f" Nothing was asked yet: the first question leaves at {table['begins']} at the"
+            " earliest, while collect runs, when devices have completed an epoch of their own."
+        )
     last = table["steps"][-1] if table["steps"] else None
     if last is not None and last.get("mean") is not None and last["low"] is not None:
+        raw = ""
+        if not last["low"] <= last["mean"] <= last["high"]:
+            raw = (
+                " (raw: noise takes it beyond what the mean can be, which lies between 0 and 1 in"
+                " any case)"
+            )
         said += (
-            f" In epoch {last['t']:,} the mean is {last['mean']:.3f}, estimated in epoch"
-            f" {last['since']:,}, and lies between {last['low']:.3f} and {last['high']:.3f} with"
-            " 95 %."
+            f" The estimate of epoch {last['since']:,} stands, {fixed(last['mean'], 3)}{raw}; the"
+            f" mean of epoch {last['t']:,} lies between {last['low']:.3f} and {last['high']:.3f}"
+            " with 95 %."
         )
+    said += _too_few(last)
     if last is not None and last["since"] is None and not table["exhausted"]:
         said += " Nothing was published yet."
     return said
+
+
+def _too_few(last: Mapping[str, Any] | None) -> str:
+    """That no vote can pass, because there are too few of them."""
+    if last is None or last["needed"] is None or last["needed"] < 1:
+        return ""
+    return (
+        f" From {counted(last['votes_n'], 'vote')}, as in epoch {last['t']:,}, no further update"
+        f" can follow: it would take {100 * last['needed']:.0f} % of them, as noise hides what so"
+        " few say. It takes more devices, about as many as the study was planned for."
+    )
 
 
 def _exhausted(table: Mapping[str, Any]) -> str:

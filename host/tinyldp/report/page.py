@@ -12,6 +12,7 @@ import numpy as np
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode
 from tinyldp.figures import counted
+from tinyldp.files import REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
@@ -68,7 +69,7 @@ from tinyldp.report.pictures import (
     series_picture,
 )
 from tinyldp.report.round_pictures import decisions_picture, rounds_picture
-from tinyldp.report.rounds import estimated, summary
+from tinyldp.report.rounds import decided, estimated, summary
 from tinyldp.report.symbols import clean
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
@@ -88,7 +89,7 @@ _STEPS = (
     " last publication stands."
 )
 _DECISIONS = (
-    "What each device spent that was asked for a publication; above, where the method looks at"
+    "What each device spent that was asked; above, where the method looks at"
     " it, the dissimilarity: a publication is made where it exceeds the error."
 )
 _MEANS = (
@@ -177,10 +178,7 @@ def render_report(
     if data is None:
         data = report_data(store, displacements)
     page = _page(store, data, originals or {}, displacements or {}, title)
-    try:
-        Path(path_html).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path_html} cannot be written: {error.strerror}.") from None
+    replace_file(path_html, page.encode(), REPORT)
 
 
 def _page(
@@ -336,8 +334,9 @@ def _rounds(data: dict[str, Any]) -> list[str]:
                     _figure(rounds_picture(f"r{number}", table), _STEPS),
                     _table(round_columns(table), round_rows(table), round_legend(table), tag),
                 ]
+            if decided(table):
+                body.append(_figure(decisions_picture(f"d{number}", table), _DECISIONS))
             body += [
-                _figure(decisions_picture(f"d{number}", table), _DECISIONS),
                 _table(DECISIONS, decision_rows(table), decision_legend(table), tag),
             ]
         parts += _estimate("Rounds", table, [*body, *_answers(table)])

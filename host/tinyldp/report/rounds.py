@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.coordinate import entry_task
+from tinyldp.coordinate.schedules import fewest
 from tinyldp.errors import UserError
 from tinyldp.estimate import Estimate, frequencies, supports
 from tinyldp.figures import counted
@@ -27,7 +28,7 @@ from tinyldp_protocol.messages import (
     put_answer,
     put_query,
 )
-from tinyldp_protocol.task import GRR, Task
+from tinyldp_protocol.task import GRR, LBA, LBD, LPA, LPD, Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.records import DecisionRow, Peer, Question
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 # Steps that are estimated with intervals; of more, every second, third...
 MOST_STEPS = 2000
 REASONS = {
-    LATE: "late",
-    EARLY: "early",
+    LATE: "late question",
+    EARLY: "early question",
     FOREIGN: "foreign",
     UNKNOWN: "unknown entry",
     BUDGET: "budget",
@@ -55,14 +56,16 @@ def rounds_tables(
     with "t", "outcome" (coordinate's OUTCOMES), "published", "dis", "err", "units" (ledger
     units that a publication cost each who was asked) and "epsilon" (the same as an epsilon),
     "users" (devices that were there), "asked" and "answered" (in all phases), "n" (answers
-    to the publication), "since" (t of the publication that stands), and for the followed
-    values "frequencies" (raw), "variances", "low", "high" by the integers of the entry that
-    was used; None before the first publication. "followed": values, all, or of more than
-    FOLLOWED the most frequent on average. "outcomes": steps by outcome; "refusals": by
-    reason; "devices": by device "asked" (questions that meant it), "answered", "rate" and
-    "refusals". "cfpu": answers for each device and step; "cfpu_asked": questions that meant
-    one. "answer_bytes", "query_bytes": of one message. "problem": why there are no
-    estimates, or None.
+    to the publication), "dissimilarity_units" and "dissimilarity_epsilon" (spent likewise on
+    the dissimilarity, by methods that ask for it, None for others), "since" (t of the
+    publication that stands), and for the followed values "frequencies" (raw), "variances", "low",
+    "high" by the integers of the entry that was used; None before the first publication.
+    "followed": values, all, or of more than FOLLOWED the most frequent on average.
+    "outcomes": steps by outcome; "refusals": by reason; "devices": by device "asked"
+    (questions that meant it), "answered", "rate" and "refusals". "cfpu": answers for each
+    device and step; "cfpu_asked": questions that meant one. "answer_bytes", "query_bytes": of
+    one message. "problem": why there are no estimates, or None. "fewest": devices that fill each
+    group which is asked, "most_users": those that were there at the most.
     """
     return [
         _table(store, task_id, task, confidence)
@@ -91,6 +94,8 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         "epsilon": task.epsilon / EPSILON_UNIT,
         "confidence": confidence,
         "every": every,
+        "fewest": fewest(task),
+        "most_users": max((row.users for row in decisions), default=0),
         "steps_in_all": len(decisions),
         "outcomes": totals([(row.outcome, 1) for row in decisions]),
         "publications": sum(row.published for row in decisions),
@@ -117,7 +122,7 @@ def _table(store: Store, task_id: str, task: Task, confidence: float) -> dict[st
         since = _since(decisions, every)
         found = _estimates(store, task_id, task, asked, set(since), confidence)
         table["steps"] = [
-            _step(row, origin, found, asked, followed)
+            _step(task, row, origin, found, asked, followed)
             for row, origin in zip(shown, since, strict=True)
         ]
     except UserError as error:
@@ -213,6 +218,7 @@ def _reports(oracle: Task, reports: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
 
 
 def _step(
+    task: Task,
     row: DecisionRow,
     since: int | None,
     found: Mapping[int, Estimate],
@@ -228,6 +234,7 @@ def _step(
         "err": row.err,
         "units": row.units,
         "epsilon": row.units / EPSILON_UNIT,
+        **_looking(task, asked.get((row.t, 0))),
         "users": row.users,
         "asked": sum(question.meant for question in questions),
         "answered": sum(question.answered for question in questions),
@@ -239,6 +246,20 @@ def _step(
     if estimate is None:
         return step | dict.fromkeys(columns)
     return step | {name: getattr(estimate, name)[followed].tolist() for name in columns}
+
+
+def _looking(task: Task, question: Question | None) -> dict[str, Any]:
+    """What each spent that was asked for the dissimilarity."""
+    if task.method not in (LBD, LBA, LPD, LPA):
+        return {"dissimilarity_units": None, "dissimilarity_epsilon": None}
+    there = question is not None and question.meant
+    units = task.spends[question.entry] if question is not None and there else 0
+    return {"dissimilarity_units": units, "dissimilarity_epsilon": units / EPSILON_UNIT}
+
+
+def decided(table: Mapping[str, Any]) -> bool:
+    """Whether there is anything to draw of the decisions: something was spent."""
+    return any(step["units"] or step["dissimilarity_units"] for step in table["steps"])
 
 
 def estimated(table: Mapping[str, Any]) -> bool:
@@ -260,7 +281,16 @@ def summary(table: Mapping[str, Any]) -> str:
     said += f"; an answer takes {table['answer_bytes']} bytes, a query {table['query_bytes']}."
     window = counted(table["w"], "step")
     said += f" No device spends more than ε {_short(table['epsilon'])} in any {window}."
-    if table["steps"] and not estimated(table):
+    few = table["most_users"] < table["fewest"]
+    if table["steps"] and few:
+        said += (
+            f" No more than {counted(table['most_users'], 'device')} came at a time, and it takes"
+            f" {table['fewest']:,} to fill each group that the method asks: where a group is empty,"
+            " nobody is asked."
+        )
+    if table["steps"] and few and not estimated(table):
+        said += " Nothing was published for that reason."
+    elif table["steps"] and not estimated(table):
         said += (
             " Nothing was published: never was a change seen that exceeded the error of a"
             " publication, which falls with the number of devices."

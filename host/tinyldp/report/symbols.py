@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from tinyldp_protocol.task import Task
 
 
@@ -27,6 +29,12 @@ def symbol_name(task: Task, symbol: int) -> str:
         name = f"{low:,}" if low == high else f"{low:,}{to}{high:,}"
     shared = missing_alone(task) is None and symbol == (task.missing or 0)
     return f"{name} or missing" if shared else name
+
+
+def moment(at: int) -> str:
+    """UTC, from ms since 1970."""
+    found = datetime.fromtimestamp(at / 1000, timezone.utc)
+    return found.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
 
 
 def clean(text: object) -> str:

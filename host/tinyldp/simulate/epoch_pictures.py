@@ -47,7 +47,6 @@ def _mean(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:
     updated = np.array([d.published for d in decisions])
     axes.draw_published(axis, times, simulation.published[:, 0], updated)
     axis.set_ylabel("mean")
-    axis.set_ylim(-0.05, 1.05)
 
 
 def _items(axis: Axes, times: np.ndarray, simulation: EpochSimulation) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
+from tinyldp.files import PICTURE, keep_kind, replacing
 from tinyldp.laws import displacement_law
 from tinyldp.report.pictures import BARS, GRID, ORIGINAL, QUIET, RELEASED, drawing
 from tinyldp.report.symbols import symbol_name
@@ -47,7 +48,7 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
     Epochs: what was published over the truth, the votes, and what devices have left.
     Raises UserError when the file can't be written or its format is unknown.
     """
-    check_ending(path)
+    check_picture(path)
     height = 5.2 if isinstance(simulation, StreamSimulation) else 3.4
     if isinstance(simulation, RoundSimulation):
         height = 0.9 + 1.3 * len(_shown(simulation))
@@ -71,20 +72,17 @@ def write_picture(simulation: Simulation, path: str | Path) -> None:
         save(figure, path)
 
 
-def check_ending(path: str | Path) -> None:
+def check_picture(path: str | Path) -> None:
     """Before the work: without one of these, matplotlib would choose, and name the file itself."""
     if Path(path).suffix.lower() not in (".svg", ".png", ".pdf"):
         raise UserError(f"{path} has no ending of a picture: .svg, .png or .pdf.")
-    if not Path(path).parent.is_dir():
-        raise UserError(f"{path} can't be written: its folder does not exist.")
+    keep_kind(path, PICTURE)
 
 
 def save(figure: Figure, path: str | Path) -> None:
     """Raises UserError when the file can't be written."""
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise UserError(f"{path} can't be written: {error.strerror}.") from None
+    with replacing(path, PICTURE) as file:
+        figure.savefig(file, format=Path(path).suffix[1:].lower())
 
 
 def _displacements(axis: Axes, simulation: StreamSimulation) -> None:

@@ -16,7 +16,7 @@ from tinyldp.figures import counted
 from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
 from tinyldp.simulate.crr_sweeps import CrrSweep, draw_crr_sweep, sweep_crr, text_crr_sweep
-from tinyldp.simulate.pictures import check_ending, save
+from tinyldp.simulate.pictures import check_picture, save
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.sources import study_at
 from tinyldp.study import EPSILON_UNIT, METHODS, TITLES, Study
@@ -187,7 +187,7 @@ def write_sweep_picture(swept: Sweep | CrrSweep, path: str | Path) -> None:
 
     Raises UserError when the file can't be written or its format is unknown.
     """
-    check_ending(path)
+    check_picture(path)
     if isinstance(swept, CrrSweep):
         with drawing((9.6, 5.2)) as figure:
             draw_crr_sweep(figure, swept)
@@ -198,8 +198,13 @@ def write_sweep_picture(swept: Sweep | CrrSweep, path: str | Path) -> None:
         _curves(left, "epsilon", swept.against_epsilon)
         _curves(right, "w", swept.against_w)
         left.set_ylabel("mean squared error")
-        left.set_title(f"{swept.source}, d = {swept.symbols}, {counted(swept.devices, 'device')}")
-        right.set_title(f"mean of {counted(swept.seeds, 'seed')}, {swept.oracle}")
+        epsilon, w = swept.against_w[:1], swept.against_epsilon[:1]
+        left.set_title(f"at w = {w[0].w}" if w else "")
+        right.set_title(f"at epsilon = {epsilon[0].epsilon:.4g}" if epsilon else "")
+        figure.suptitle(
+            f"{swept.source}, d = {swept.symbols}, {counted(swept.devices, 'device')}, "
+            f"{swept.oracle}, mean of {counted(swept.seeds, 'seed')}"
+        )
         handles, labels = (left if swept.against_epsilon else right).get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS))
         save(figure, path)

@@ -24,6 +24,8 @@ from tinyldp_protocol.task import OLH
 CAUTION = (
     "Simulated devices, with words from a seeded generator: never use such words for people's data."
 )
+# A bound from the votes, and so above the levels on which devices vote.
+_MOVED = "may have moved"
 
 
 def text_simulation(simulation: Simulation) -> str:
@@ -63,6 +65,10 @@ def text_simulation(simulation: Simulation) -> str:
     if isinstance(simulation, EpochSimulation):
         rows += _epochs(simulation)
         table = ["", *_epoch_table(simulation)]
+        notes.append(
+            f"{_MOVED.capitalize()}: the most since the last update that the votes, as noisy as"
+            " they are, leave open; devices vote on less (plan)."
+        )
         notes.append("What an epoch's steps come to is drawn directly, reports device by device.")
     if isinstance(simulation, CrrSimulation):
         rows += _crr(simulation)
@@ -160,7 +166,7 @@ def _epoch_table(simulation: EpochSimulation) -> list[str]:
     head = f"{'epoch':>6}  {'votes':>6}  {'needed':>6}"
     if mean:
         head += f"  {'true':>6}  {'published':>9}  {'95 %':>14}"
-    lines = [head + "  moved at most  outcome"]
+    lines = [head + f"  {_MOVED}  outcome"]
     for at, decision in enumerate(simulation.decisions):
         share = f"{decision.ones / decision.votes_n:.3f}" if decision.votes_n else "none"
         needed = "" if decision.needed is None else f"{decision.needed:.3f}"
@@ -170,7 +176,7 @@ def _epoch_table(simulation: EpochSimulation) -> list[str]:
             limits = "" if low is None or high is None else f"{low:.3f} to {high:.3f}"
             line += f"  {simulation.truth[at, 0]:6.3f}  {simulation.published[at, 0]:9.3f}"
             line += f"  {limits:>14}"
-        line += f"  {decision.drift:13.3f}  {decision.outcome}"
+        line += f"  {decision.drift:{len(_MOVED)}.3f}  {decision.outcome}"
         if decision.poll is not None:
             line += f", {100 * decision.poll.mean:.0f} % have votes left"
         lines.append(line)
