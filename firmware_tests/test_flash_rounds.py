@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import serial
@@ -13,6 +14,7 @@ from tinyldp.collect.deframing import Deframer
 from tinyldp.errors import UserError
 from tinyldp.flash import provision
 from tinyldp.flash.provision import ROOT, flash
+from tinyldp.lanes.board import Board
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 from tinyldp_protocol.hashing import GROUPS
@@ -70,9 +72,21 @@ def stored(board: RelayedBoard) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """flash() does not wait for the board to speak, which goes on with its ledger meanwhile."""
-    monkeypatch.setattr(provision, "_STARTS", 0)
+def slots(board: RelayedBoard, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, bytes]]:
+    """The slots as each flashing finds and leaves them, while the device is at rest."""
+    seen = []
+
+    class Watched(Board):
+        def __init__(self, *arguments: Any) -> None:
+            Board.__init__(self, *arguments)
+            seen.append(stored(board))
+
+        def restart(self, seconds: float = 0) -> str:
+            seen.append(stored(board))
+            return Board.restart(self, seconds)
+
+    monkeypatch.setattr(provision, "Board", Watched)
+    return seen
 
 
 def asked(board: RelayedBoard, task: Task, t: int, entry: int) -> bytes:
@@ -110,19 +124,17 @@ def frame(message: bytes) -> bytes:
     return bytes(slot)
 
 
-@pytest.mark.usefixtures("unheard")
-def test_a_ledger_is_made_once_and_kept(board: RelayedBoard) -> None:
+def test_a_ledger_is_made_once_and_kept(board: RelayedBoard, slots: list[dict[str, bytes]]) -> None:
     done = flash(board.port, TASK)
     assert (done.identity, done.cap, done.horizon) == ("new", 1 << 16, 50)
     assert asked(board, TASK, 3, 1)[1] == ANSWER
-    before = stored(board)
-    assert len(before) == 4
     # Another Task: the same identity, cap, horizon and spends.
     other = make(w=40, epsilon=1 << 15, spends=[1 << 15], thresholds=[SCALE // 5])
     again = flash(board.port, other)
     assert (again.identity, again.pseudonym) == ("kept", done.pseudonym)
     assert (again.cap, again.horizon) == (1 << 16, 50)
-    after = stored(board)
+    before, after = slots[-2:]
+    assert len(before) == 4
     assert after["ledger0"] == after["ledger1"] == before["ledger0"]
     assert after["state0"][4:12] == before["state0"][4:12]
     assert after["state0"][16:24] == before["state0"][16:24]
@@ -149,19 +161,19 @@ def test_a_task_above_the_cap_is_refused_by_flash_and_by_the_device(board: Relay
     assert b"tinyldp: not started: The Task spends up to 65536 in 61 steps" in said
 
 
-@pytest.mark.usefixtures("unheard")
-def test_a_stream_device_gets_its_ledger_when_it_needs_one(board: RelayedBoard) -> None:
+def test_a_stream_device_gets_its_ledger_when_it_needs_one(
+    board: RelayedBoard, slots: list[dict[str, bytes]]
+) -> None:
     first = flash(board.port, STREAM)
     assert (first.cap, first.horizon) == (None, None)
-    assert set(stored(board)) == {"state0", "state1"}
+    assert set(slots[-1]) == {"state0", "state1"}
     done = flash(board.port, TASK)
     assert (done.identity, done.pseudonym, done.cap) == ("kept", first.pseudonym, 1 << 16)
     assert asked(board, TASK, 0, 0)[1] == ANSWER
     # And back: kept for the next time.
-    before = stored(board)
     assert flash(board.port, STREAM).cap == 1 << 16
     assert flash(board.port, TASK).pseudonym == first.pseudonym
-    assert stored(board)["ledger0"] == before["ledger0"]
+    assert [each["ledger0"] for each in slots[-4:]] == [slots[-1]["ledger0"]] * 4
     with pytest.raises(UserError, match="Only a device with a ledger"):
         flash(board.port, STREAM, cap=5)
 
