@@ -260,8 +260,8 @@ def write() -> None:
     lines += [
         "## Builds for the micro:bit",
         "",
-        "Streams have 16-bit values. Four reports a frame, an outbox of four frames; LBA and",
-        "Thresh are asked and have a ledger, or counters for life, instead. Free heap:",
+        "Streams have 16-bit values, but CRR. Four reports a frame, an outbox of four frames;",
+        "LBA and Thresh are asked and have a ledger, or counters for life, instead. Free heap:",
         f"after a collection, while the agent reports (at least {LEAST_FREE}); the board starts",
         "with 9.0 KB.",
         "",

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, TASKS, jittersort, lba, make_task
+from firmware_tests.microbit import RAN, STA, TASKS, crr, jittersort, lba, make_task
 from tests.epochs_tasks import epoch_task
 from tinyldp.errors import UserError
-from tinyldp.flash.build import _KEPT, CLASSES, MAIN, build_microbit, task_data
+from tinyldp.flash.build import _KEPT, CLASSES, MAIN, SAMPLE, build_microbit, task_data
 from tinyldp.flash.dissolve import dissolved
 from tinyldp.flash.inline import inline
 from tinyldp.flash.names import Rename, Replace, global_loads, stored
 from tinyldp.flash.specialise import specialise
 from tinyldp.lanes.flatten import Module
-from tinyldp_protocol.task import HEAVYTHRESH, Task
+from tinyldp_protocol.task import CRR_BATCH, HEAVYTHRESH, MIN_ERROR, Task
 
 
 def text(nodes: list[ast.stmt]) -> str:
@@ -339,6 +339,20 @@ class TestBuild:
     def test_heavythresh_is_refused(self) -> None:
         with pytest.raises(UserError, match="HeavyThresh does not fit on a micro:bit"):
             build_microbit(epoch_task(HEAVYTHRESH))
+
+    def test_crr_of_blocks_and_of_least_loss_is_refused(self) -> None:
+        with pytest.raises(UserError, match="CRR of blocks does not fit on a micro:bit"):
+            build_microbit(make_task(**crr(2, mechanism=CRR_BATCH, rule=MIN_ERROR, block=3)))
+        with pytest.raises(UserError, match=r'"min_error" does not fit .* "preserve" it fits'):
+            build_microbit(make_task(**crr(2, rule=MIN_ERROR)))
+
+    def test_crr_fits_up_to_8_symbols(self) -> None:
+        assert build_microbit(make_task(**crr(8))).size
+        with pytest.raises(UserError, match="does not fit on a micro:bit: the data of its Task"):
+            build_microbit(make_task(**crr(9)))
+        # What is read must be read by less.
+        with pytest.raises(UserError, match=r"does not fit on a micro:bit: its sample\.py"):
+            build_microbit(make_task(**crr(8)), SAMPLE + b"x = 1\n")
 
     def test_only_the_tasks_mechanism_goes_along(self) -> None:
         # Of StaSwitch: how late each value is.

@@ -52,6 +52,27 @@ def instances():
             kept = make_mechanism(task, words)
             print(name + "-" + str(size), heap() - before)
             del kept
+    from helpers import crr_task
+
+    for name, mechanism, rule, symbols, block in (
+        ("CRR-preserve", 9, 1, 4, None),
+        ("CRR-preserve", 9, 1, 8, None),
+        ("CRR-preserve", 9, 1, 16, None),
+        ("CRR-min_error", 9, 2, 4, None),
+        ("CRR-min_error", 9, 2, 16, None),
+        ("CRR_BATCH-3x", 10, 2, 2, 3),
+        ("CRR_BATCH-3x", 10, 2, 4, 3),
+        ("CRR_BATCH-10x", 10, 2, 2, 10),
+    ):
+        chances = [16384 // symbols] * (symbols * symbols)
+        prior = [32768 // symbols] * symbols
+        changes = {"rule": rule, "symbols": symbols, "prior": prior, "transitions": chances}
+        task = crr_task(mechanism, block=block, **changes)
+        make_mechanism(task, words)
+        before = heap()
+        kept = make_mechanism(task, words)
+        print(name + "-" + str(symbols), heap() - before)
+        del kept
 
 
 def now():

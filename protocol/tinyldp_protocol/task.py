@@ -117,7 +117,7 @@ OF_CRR = (
     "memory",
 )
 # In the order of their keys, from 1 on.
-FIELDS = (
+_OF_OTHERS = (
     "mechanism",
     "window",
     "k",
@@ -136,8 +136,8 @@ FIELDS = (
     "outbox",
     "buckets",
     "method",
-) + OF_EPOCHS
-FIELDS += OF_CRR
+)
+FIELDS = _OF_OTHERS + OF_EPOCHS + OF_CRR
 LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs")
 OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method", "polls", "costs", "memory")
 

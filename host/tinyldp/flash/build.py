@@ -60,8 +60,9 @@ LONGEST_LINE = 850
 LARGEST_BUFFER = 560
 # Bytes of sample.py, which is compiled last, and of data, together.
 LARGEST_BOTH = 1250
-# The same of CRR.
+# The same of CRR, whose code leaves less for sample.py; SAMPLE fits in any case.
 CRR_DATA = 1200
+CRR_BOTH = 1130
 # The same of a device that is asked, whose code leaves less, and of one with epochs.
 ASKED_DATA = 1100
 ASKED_BOTH = 1300
@@ -141,6 +142,11 @@ def build_microbit(
             "CRR of blocks does not fit on a micro:bit: its tables and its code take more memory "
             "than is left there; CRR of single values fits."
         )
+    if task.rule == MIN_ERROR and program is None:
+        raise UserError(
+            'CRR with the rule "min_error" does not fit on a micro:bit: its code takes more memory '
+            'than is left there; with "preserve" it fits.'
+        )
     if program is None:
         program = program_of(task)
     own = {
@@ -158,7 +164,7 @@ def build_microbit(
     elif asked:
         nodes, largest, both = ASKED_NODES, ASKED_DATA, ASKED_BOTH
     elif task.mechanism == CRR:
-        largest = CRR_DATA
+        largest, both = CRR_DATA, CRR_BOTH
     statements = dissolved(modules, CLASSES | own, _OF_MAIN, nodes)
     # Called by main.py itself: inside exec() there is not enough stack.
     last = statements[-1] if statements else None
@@ -178,6 +184,8 @@ def build_microbit(
     longest = max(map(len, lines))
     buffers = asked_buffers(task, allowance) if asked else task_buffers(task)
     data = heap_of(buffers)
+    if task.mechanism == CRR:
+        both = max(both, data + len(SAMPLE))
     for what, size, most in (
         ("the data of its Task", data, largest),
         ("its longest line of code", longest, LONGEST_LINE),
