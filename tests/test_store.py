@@ -9,11 +9,13 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from tests.collecting import make_task, rounds_task
+from tests.crr_tasks import random_crr
 from tests.epochs_tasks import epoch_task
 from tinyldp.collect.decoding import Hello
 from tinyldp.collect.records import Batch, BootState
@@ -21,7 +23,7 @@ from tinyldp.collect.schema import BOOT_STATE, FRAMES, METADATA, ROUNDS, UPDATE_
 from tinyldp.collect.store import Store
 from tinyldp.errors import UserError
 from tinyldp_protocol.messages import ENDED, RUNNING
-from tinyldp_protocol.task import LBU, OLH, OUE
+from tinyldp_protocol.task import CRR, CRR_BATCH, LBU, OLH, OUE
 
 TASK = make_task()
 HELLO = Hello(b"\0\1\0", TASK.id, b"wearer 1", b"nonce  1", 1, 0)
@@ -166,6 +168,17 @@ def test_one_byte_of_bits_is_a_row_too(tmp_path):
     boot = store.recall(HELLO._replace(task=task.id), "usb", 1).id
     store.commit(Batch(1, [(boot, 0, 1, b"\5\6")]))
     assert store.values(boot)[0].tolist() == [[5], [6]]
+    store.close()
+
+
+@pytest.mark.parametrize("more", [{}, {"block": 2}])
+def test_symbols_of_crr_are_symbols(tmp_path, more):
+    task = random_crr(np.random.default_rng(1), 3, batch=2, **more)
+    assert task.mechanism == (CRR_BATCH if more else CRR)
+    store = Store.create(tmp_path / "a.db", task)
+    boot = store.recall(HELLO._replace(task=task.id), "usb", 1).id
+    store.commit(Batch(1, [(boot, 0, 1, b"\2\1")]))
+    assert store.values(boot)[0].tolist() == [2, 1]
     store.close()
 
 

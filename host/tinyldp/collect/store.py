@@ -63,7 +63,7 @@ from tinyldp.collect.schema import (
 from tinyldp.errors import UserError
 from tinyldp_protocol.cbor import Malformed
 from tinyldp_protocol.messages import RUNNING
-from tinyldp_protocol.task import OUE, Task, TaskError, read_file, write_file
+from tinyldp_protocol.task import OLH, OUE, Task, TaskError, read_file, write_file
 
 # Values that a stream may claim beyond four times those that came: no real device has lost more.
 MOST_UNSEEN = 1 << 20
@@ -401,7 +401,7 @@ class Store:
         places = (sequences[:, None] * batch + np.arange(batch)).ravel()
         joined = b"".join(frame[1] for frame in frames)
         inside = places < length
-        if task.mechanism >= OUE:
+        if task.mechanism in (OUE, OLH):
             released = np.frombuffer(joined, np.uint8).reshape(-1, task.width)
             reports = np.zeros((length, task.width), np.uint8)
         else:

@@ -123,7 +123,7 @@ def make_devices(studies: Sequence[Study], recordings: list[Recording], steps: i
     return devices
 
 
-def start_device(lane: Unix, device: Device, where: str) -> None:
+def start_device(lane: Unix, device: Device, where: str, heap: str = HEAP) -> None:
     """Start its process on the lane, talking to `where` (a terminal, or HOST:PORT)."""
     name = f"device{device.number}"
     lane.put(
@@ -137,7 +137,7 @@ def start_device(lane: Unix, device: Device, where: str) -> None:
         "main.py",
         *(f"{name}.task", f"{name}.words", f"{name}.readings"),
         *(str(pool_words(device.task)), device.pseudonym.hex(), device.link, where),
-        heap=HEAP,
+        heap=heap,
     )
 
 
