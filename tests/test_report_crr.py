@@ -13,6 +13,7 @@ from tests.crr_tasks import sticky
 from tests.test_decode_crr import series
 from tests.test_report import FakeStore, render
 from tests.test_report_estimates import add_reports
+from tinyldp.errors import UserError
 from tinyldp.estimate.crr import population
 from tinyldp.report import report_data, text_report, write_csv
 from tinyldp_protocol.messages import ENDED
@@ -153,4 +154,5 @@ def test_released_symbols_are_written(tmp_path: Path) -> None:
 
 def test_curves_are_of_shuffled_streams_alone() -> None:
     _, released = series(TASK, 2, 9, 8)
-    assert report_data(store_of(TASK, released).store, curve=0)["curves"] == []
+    with pytest.raises(UserError, match="of shuffled streams, and none"):
+        report_data(store_of(TASK, released).store, curve=0)
