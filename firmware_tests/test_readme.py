@@ -191,6 +191,34 @@ def test_a_mean_that_changes_seldom(
     assert min(abs(first["mean"]), abs(first["mean"] - 1)) < 0.01
 
 
+def test_values_that_follow_a_known_model(
+    tmp_path: Path, need: Callable[[str, str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CRR word for word; the port alone is the relayed board's."""
+    need("serial", Serial.missing() or RelayedBoard.missing())
+    monkeypatch.chdir(tmp_path)
+    exec(block("python", "public.csv"), {})
+    (tmp_path / "sample.py").write_text(block("python", "% 40"))
+    with RelayedBoard() as board:
+        study = block("toml", '"classes"').replace("/dev/ttyACM0", board.port)
+        (tmp_path / "classes.toml").write_text(study)
+        lines = block("sh", "plan classes.toml") + block("sh", "flash classes.task --port")
+        for line in lines.strip().split("\n"):
+            words = [board.port if word == "/dev/ttyACM0" else word for word in command(line)]
+            subprocess.run(words, cwd=tmp_path, check=True, timeout=180)
+    assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "classes.html").read_text()
+    report = command(".venv/bin/tinyldp report classes.db")
+    done = subprocess.run([*report, "--json"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    data = json.loads(done.stdout)
+    (stream,) = data["streams"]
+    assert (stream["lost"], stream["health"]) == (0, "ended")
+    (table,) = data["crr"]
+    assert (table["problem"], table["steps_in_all"]) == (None, stream["values"])
+    assert table["excess"] is not None
+    assert len(list((tmp_path / "classes-values").glob("*.csv"))) == 2
+
+
 def test_another_board(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     """The board file that the README shows; on the relayed board the line is the terminal's."""
     need("serial", Serial.missing() or RelayedBoard.missing())

@@ -79,7 +79,7 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     for said in ("certified to make no value likelier", "drawn on the device so that"):
         assert said in " ".join(text.split())
         assert said in page.words
-    assert ("1 segments say nothing more" in page.words) == lost
+    assert ("Of 1 segment nothing more is known" in page.words) == lost
     assert "shuffled" not in page.words
     # Two of the Task, and two of each stream; one whose start is lost has no smoothed one.
     assert page.tags.count("svg") == 2 + 2 * 6 - lost

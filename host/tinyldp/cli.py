@@ -216,7 +216,8 @@ def _parser() -> argparse.ArgumentParser:
         const=10,
         metavar="SEEDS",
         help="of a study of rounds: the mean error of all seven methods against epsilon and"
-        " against w, over so many seeds (10)",
+        " against w; of CRR: its loss against epsilon and the correlation of steps, beside"
+        " k-ary randomized response; over so many seeds (10)",
     )
 
     audit = command("audit", _audit, "Attack the real device code; bound its epsilon from below.")

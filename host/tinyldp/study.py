@@ -2,6 +2,9 @@
 
     [study]      name
     [mechanism]  name  "ranswitch", "staswitch", "jittersort" (streams),
+                       "crr" or "crr-batch" (conditional randomized response: noise
+                       where a model leaves a doubt): what these state besides
+                       stands in tinyldp.crr_study
                        "grr", "oue" or "olh" (oracles: each value by itself),
                        "lbu", "lsp", "lbd", "lba", "lpu", "lpd" or "lpa" (rounds:
                        the host asks, and the device answers while any w steps

@@ -13,6 +13,7 @@ from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, known_steps, population
+from tinyldp.figures import counted
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
@@ -190,7 +191,8 @@ def crr_summary(table: dict[str, Any]) -> str:
     """One paragraph of what a table holds."""
     unit = "step" if table["block"] is None else f"block of {table['block']} steps"
     said = (
-        f"{table['segments']:,} segments of {table['devices']:,} devices; rule {table['rule']},"
+        f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
+        f" rule {table['rule']},"
         f" loss {table['loss']}. Each {unit} is certified to make no value likelier or less"
         f" likely than by {table['epsilon']:.4g} nats, to whoever knows the chain."
     )
@@ -203,7 +205,8 @@ def crr_summary(table: dict[str, Any]) -> str:
         )
     if table["cut"]:
         said += (
-            f" After a loss {table['cut']:,} segments say nothing more: their beliefs are unknown."
+            f" Of {counted(table['cut'], 'segment')} nothing more is known after a loss, for then"
+            " the belief is unknown."
         )
     if table["excess"] is not None:
         excess = table["excess"]
