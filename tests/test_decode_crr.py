@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from tests.crr_tasks import random_crr, sticky, threshold
 from tests.faults import planted
-from tests.simulating import FALSE_ALARM, make_task
+from tests.simulating import FALSE_ALARM, make_task, played, random_words
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs
 from tinyldp.errors import UserError
@@ -133,6 +133,25 @@ def test_posteriors_of_blocks_are_those_of_all_paths(seed: int) -> None:
     assert found.leakage[0].max() > 0
     assert found.leakage[0].max() <= -np.log(q) + 1e-6
     assert (np.delete(found.leakage[0], np.arange(0, steps, block)) == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_devices_of_different_length_are_decoded_as_each_alone(seed: int) -> None:
+    """One with whole blocks only beside others whose last block is short."""
+    rng = np.random.default_rng(seed)
+    task = random_crr(rng, n=2, block=3, memory=1 + seed % 2, thresholds=[threshold(2)])
+    lengths = (12, 11, 12, 10)
+    symbols = np.zeros((len(lengths), 12), int)
+    present = np.arange(12) < np.array(lengths)[:, np.newaxis]
+    for i, length in enumerate(lengths):
+        values = rng.integers(0, 2, length)
+        words = random_words(rng, (1, 8 * length))[0]
+        symbols[i, :length] = played(task, values, words)[0]
+    together = decode(task, symbols, present, ended=True)
+    for i, length in enumerate(lengths):
+        alone = decode(task, symbols[i : i + 1, :length], ended=True)
+        assert together.posterior[i, :length] == pytest.approx(alone.posterior[0], abs=1e-12)
+        assert together.leakage[i, :length] == pytest.approx(alone.leakage[0], abs=1e-12)
 
 
 def test_shares_behind_blocks() -> None:

@@ -36,7 +36,8 @@ def smoothed_blocks(
     for start in starts:
         blocks = []
         left = np.minimum(there - start, width)
-        for size in np.unique(left[left > 0])[::-1].tolist():
+        # Whole blocks come last: what follows them may give every belief another number.
+        for size in np.unique(left[left > 0]).tolist():
             devices = np.flatnonzero(left == size)
             mine = numbers[devices] if size == width else beliefs.shorter(numbers[devices], size)
             released = symbols[devices, start : start + size] @ d ** np.arange(size)[::-1]
