@@ -14,7 +14,7 @@ demo: .venv/demo.ready
 # On two cores three processes: boards' tests wait for half of their time.
 test: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
-	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: .venv/test.ready .venv/micropython-stubs/stdlib
 	$(BIN)/ruff check .

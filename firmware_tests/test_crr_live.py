@@ -183,7 +183,7 @@ def check_report(live: Live) -> None:
     render_report(live.store, page_path, originals, data=data)
     page = page_path.read_text()
     for table in data["crr"]:
-        told = f"certified were {table['steps'][-1]['bound']:.4g}"
+        told = f"belief allows {table['steps'][-1]['bound']:.4g}"
         for form in (text, page):
             assert table["task"] in form
             assert told in form

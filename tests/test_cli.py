@@ -404,6 +404,16 @@ def test_a_file_that_never_ends(command: str, capsys: pytest.CaptureFixture[str]
     refused([command, "/dev/zero"], capsys, "larger than any study or Task")
 
 
+def test_too_little_memory_is_one_sentence(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greedy(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("tinyldp.planning.plan", greedy)
+    refused(["plan", str(study)], capsys, "needs more memory than there is")
+
+
 def test_a_full_disk_is_one_sentence(study: Path) -> None:
     with open("/dev/full", "w") as full:
         process = subprocess.run(

@@ -111,7 +111,14 @@ def test_awd_that_cannot_be_read(tmp_path: Path, content: str, sentence: str) ->
     assert sentence in caught.value.args[0]
 
 
+def test_a_file_that_never_ends() -> None:
+    with pytest.raises(UserError, match="too much for a series"):
+        load_recording("/dev/zero")
+
+
 def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no file"):
+        load_recording("a\0b.csv")
     with pytest.raises(UserError, match="There is no file"):
         load_recording(tmp_path / "absent.csv")
     with pytest.raises(UserError, match="cannot be read: Is a directory"):

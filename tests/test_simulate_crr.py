@@ -152,7 +152,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     for task in (sticky(2, 1, 0.9), sticky(6, 1, 0.9, bins=[1, 2, 3, 4, 5])):
         write_picture(simulated(task, 20, 30), tmp_path / "s.svg")
         text = (tmp_path / "s.svg").read_text()
-        for said in ("k-RR with epsilon", "certified: at most", "intervals, smoothed", "original"):
+        for said in ("k-RR with epsilon", "allowed: at most", "intervals, smoothed", "original"):
             assert said in text
 
 

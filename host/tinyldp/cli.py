@@ -48,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"tinyldp {options.name}: stopped.", file=sys.stderr)
         return 130
+    except MemoryError:
+        what = "this needs more memory than there is; fewer devices, steps or symbols need less"
+        print(f"tinyldp {options.name}: {what}.", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         _discard_output()

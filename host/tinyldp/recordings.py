@@ -23,6 +23,8 @@ _AWD_HEADER = 7
 _AWD_EPOCHS = {"1": 15, "2": 30, "4": 60, "8": 120, "20": 300, "81": 2, "C1": 5, "C2": 10}
 _AWD_COUNT = re.compile(r"\s*(\d+)(?![\d.])")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+# Bytes of a file of readings.
+_MOST = 1 << 28
 # A device's integers have 31 bits.
 _LIMIT = 1 << 30
 
@@ -130,11 +132,15 @@ def sample_recordings() -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        with path.open("rb") as file:
+            data = file.read(_MOST + 1)
+    except (FileNotFoundError, ValueError):
+        # ValueError: a name with a zero byte.
         raise UserError(f"There is no file {path}.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(data) > _MOST:
+        raise UserError(f"{path} has more than {_MOST >> 20} MB, which is too much for a series.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -42,9 +42,9 @@ def crr_tables(
     """For each Task of CRR shares over time and what was told, at up to STEPS steps.
 
     Steps are those of a device's segment (one boot), from 0; of each segment all before its
-    first loss is used. "epsilon": certified for each step (block) under the model. "steps": one
+    first loss is used. "epsilon": of each step (block) against the device's belief. "steps": one
     entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
-    most), "total" and "most" (of all releases so far), "bound" (certified for them), "gain" and
+    most), "total" and "most" (of all releases so far), "bound" (epsilon for each), "gain" and
     "learned" (nats learned of a value on average, and of all so far), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
     limits if series follow the Task's chain), "raw", "raw_deviation", "raw_low", "raw_high" (of
@@ -193,15 +193,16 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
-        f" loss {table['loss']}. Each {unit} is certified to make no value likelier or less"
-        f" likely than by {table['epsilon']:.4g} nats, to whoever knows the chain."
+        f" loss {table['loss']}. Each {unit} makes no value likelier or less likely than by"
+        f" {table['epsilon']:.4g} nats against the device's own belief; what holds against the"
+        " exact one, and if the chain is another, is in the certificate."
     )
     if table["steps"]:
         last = table["steps"][-1]
         said += (
             f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most; certified were {last['bound']:.4g}. Of the values"
-            f" behind them {last['learned']:.4g} nats were learned on average."
+            f" and {last['most']:.4g} at most, where that belief allows {last['bound']:.4g}. Of the"
+            f" values behind them {last['learned']:.4g} nats were learned on average."
         )
     if table["cut"]:
         said += (

@@ -47,7 +47,7 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
 
 
 def leakage_picture(key: str, table: dict[str, Any]) -> str:
-    """What each release told, and all so far, beside what is certified."""
+    """What each release told, and all so far, beside what the device's belief allows."""
     rows = table["steps"]
     steps = [row["step"] for row in rows]
     with drawing((9.6, 3.0)) as figure:
@@ -57,7 +57,7 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
             (each, ("largest", "leakage", "gain"), bound),
             (total, ("most", "total", "learned"), [row["bound"] for row in rows]),
         ):
-            axis.plot(steps, certified, color=GAP, lw=1.2, label="certified")
+            axis.plot(steps, certified, color=GAP, lw=1.2, label="allowed")
             axis.plot(
                 steps, [row[names[0]] for row in rows], color=ORIGINAL, label="most of a device"
             )

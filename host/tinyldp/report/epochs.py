@@ -208,7 +208,7 @@ def epochs_summary(table: Mapping[str, Any]) -> str:
     last = table["steps"][-1] if table["steps"] else None
     if last is not None and last.get("mean") is not None and last["low"] is not None:
         raw = ""
-        if not last["low"] <= last["mean"] <= last["high"]:
+        if not round(last["low"], 3) <= round(last["mean"], 3) <= round(last["high"], 3):
             raw = (
                 " (raw: noise takes it beyond what the mean can be, which lies between 0 and 1 in"
                 " any case)"

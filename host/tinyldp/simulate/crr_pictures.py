@@ -50,7 +50,7 @@ def _loss(axis: Axes, simulation: CrrSimulation) -> None:
 def _leakage(axis: Axes, simulation: CrrSimulation) -> None:
     steps = np.arange(1, simulation.steps + 1)
     bound = simulation.epsilon * -(-steps // (simulation.task.block or 1))
-    axis.plot(steps, bound, color=GAP, lw=1.2, label="certified: at most")
+    axis.plot(steps, bound, color=GAP, lw=1.2, label="allowed: at most")
     axis.plot(steps, simulation.most, color=ORIGINAL, lw=1.4, label="largest of a device")
     axis.plot(steps, np.cumsum(simulation.leakage), color=RELEASED, lw=1.4, label="mean")
     if simulation.shares is not None:

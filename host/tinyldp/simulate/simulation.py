@@ -280,12 +280,12 @@ class CrrSimulation(Simulation):
 
     @property
     def epsilon(self) -> float:
-        """What a step (of blocks: a block) is certified to tell at most: -ln q."""
+        """What a step (of blocks: a block) tells at most, against the device's belief: -ln q."""
         return -math.log(self.task.thresholds[0] / SCALE)
 
     @property
     def total_bound(self) -> float:
-        """What all releases of a device are certified to tell at most."""
+        """What all releases of a device tell at most, against its own beliefs."""
         return self.epsilon * -(-self.steps // (self.task.block or 1))
 
     @property

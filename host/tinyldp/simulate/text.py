@@ -129,12 +129,12 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         (
             f"leakage of a {unit}",
             f"{simulation.leakage.sum() / -(-simulation.steps // block):.4f} on average,"
-            f" {simulation.largest.max():.4f} at most; certified {simulation.epsilon:.4f}",
+            f" {simulation.largest.max():.4f} at most; allowed {simulation.epsilon:.4f}",
         ),
         (
             "of all releases of a device",
             f"{simulation.leakage.sum():.2f} on average, {simulation.most[-1]:.2f} at most;"
-            f" certified {simulation.total_bound:.2f}{learned}",
+            f" allowed {simulation.total_bound:.2f}{learned}",
         ),
     ]
 
