@@ -20,7 +20,7 @@ NAMES = dict(enumerate(("RanSwitch", "StaSwitch", "JitterSort", "GRR", "OUE", "O
 
 def name(stream: dict[str, Any]) -> str:
     task = as_given(stream)["task"]
-    parts = [NAMES[task["mechanism"] - 1], task.get("window"), task["symbols"], task["batch"]]
+    parts = [NAMES[task["mechanism"]], task.get("window"), task["symbols"], task["batch"]]
     parts.append(f"rule{task['rule']}" if "rule" in task else None)
     return "-".join(str(part) for part in parts if part is not None)
 
