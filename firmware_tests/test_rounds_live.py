@@ -267,7 +267,13 @@ def test_two_hundred_steps(
     render_report(live.store, tmp_path / "live.html", data=data)
     page = (tmp_path / "live.html").read_text()
     for form in (text, page):
-        for said in (f"{method.upper()} over GRR", "unknown entry", "foreign", "late", "ε 8"):
+        for said in (
+            f"{method.upper()} over GRR",
+            "unknown entry",
+            "foreign",
+            "late question",
+            "ε 8",
+        ):
             assert said in form
     assert page.count("<svg") == 2
     steps = next(path for path in write_csv(live.store, tmp_path)[0] if "steps" in path.name)
@@ -363,7 +369,7 @@ def check_devices(table: dict[str, Any], method: str) -> None:
     for device in table["devices"]:
         assert device["rate"] > 0.7
     # Four devices are on MQTT, and each says no to each of three.
-    for name in ("late", "unknown entry", "foreign"):
+    for name in ("late question", "unknown entry", "foreign"):
         assert table["refusals"].get(name, 0) >= 2, name
     assert "waiting" not in table["refusals"]
     assert table["cfpu"] <= table["cfpu_asked"]
