@@ -116,8 +116,7 @@ def test_heavythresh_fits_in_a_small_heap(lane: Lane, items: int) -> None:
 @pytest.mark.parametrize("rule", [PRESERVE, MIN_ERROR])
 def test_crr_over_16_symbols_fits_in_a_small_heap(lane: Lane, rule: int) -> None:
     assert isinstance(lane, Interpreter)
-    program = f"RULE = {rule}\nSTEPS = 400\n"
-    files = flatten(program + (HERE / "programs" / "crr_heap.py").read_text())
+    files = flatten(program("crr_heap.py", RULE=rule, STEPS=400))
     # Imported only where it is used, which a board without folders has no need of.
     files["tinyldp_device/__init__.py"] = b""
     files["tinyldp_device/minerror.py"] = b"from minerror import MinError\n"

@@ -173,7 +173,7 @@ def test_what_a_device_does_wrong_is_named(task, fault, sentence):
 
 def test_a_faulty_device_gets_no_certificate(monkeypatch):
     policy = DevicePolicy(Faulty(RARE, less_noise))
-    monkeypatch.setattr("tinyldp.certify.issue.policy_of", lambda _: policy)
+    monkeypatch.setattr("tinyldp.certify.issue.device_policy", lambda _: policy)
     certificate = certify(RARE)
     assert not certificate.within_target
     assert certificate.delta == 1

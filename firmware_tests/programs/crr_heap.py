@@ -7,6 +7,7 @@ import gc
 from array import array
 
 import micropython
+from filler import Filler
 
 from tinyldp_device.crr import Crr
 from tinyldp_device.entropy import Entropy
@@ -30,18 +31,6 @@ class Numbers:
     loss = 1
     prior = array("H", [32768 // SYMBOLS] * SYMBOLS)
     transitions = array("H", bytearray(2 * SYMBOLS * SYMBOLS))
-
-
-class Filler:
-    quality = 1
-    state = 1
-
-    def fill(self, buf):
-        state = self.state
-        for i in range(len(buf)):
-            state = (state * 61 + 7919) & 0xFFFFFF
-            buf[i] = state >> 16
-        self.state = state
 
 
 def play(first):

@@ -20,7 +20,7 @@ from tinyldp.certify import (
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.paper import Claim, crr_claim, epochs_claim, ranswitch_claim, rounds_claim
-from tinyldp.crr.steps import policy_of
+from tinyldp.crr.device import device_policy
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.study import CRRS, DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS
@@ -262,7 +262,7 @@ def _certify_epochs(task: Task, point: Fraction | None) -> Certificate:
 
 def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | None) -> Certificate:
     delta = _scaled(task.delta, DELTA_UNIT)
-    found = crr.figures(task, policy_of(task), delta, progress)
+    found = crr.figures(task, device_policy(task), delta, progress)
     target = _scaled(task.epsilon, EPSILON_UNIT)
     holds = found.walk.fault is None
     within = holds and (target is None or crr.within(task, target))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.crr.lp import losses_of
 from tinyldp_device.coupling import BELIEF, MODEL, planned
 from tinyldp_protocol.task import MIN_ERROR, Task
 
@@ -155,7 +156,7 @@ class _Least:
         n = task.symbols
         self._fresh = fresh
         self._kappa = kappa
-        loss = _losses(task)
+        loss = losses_of(task).astype(np.int64)
         pairs = sorted((int(loss[x, y]), x, y) for x in range(n) for y in range(x + 1, n))
         self._pairs = [(x, y) for _, x, y in pairs]
         self._loss = loss * (1023 // max(1, int(loss.max())))
@@ -246,14 +247,3 @@ def _complete(beliefs: Array) -> None:
     """Give what is wanting to a whole to the largest number of each row, the first of equals."""
     rows = np.arange(len(beliefs))
     beliefs[rows, beliefs.argmax(axis=1)] += BELIEF - beliefs.sum(axis=1)
-
-
-def _losses(task: Task) -> Array:
-    """(n, n) integers."""
-    n = task.symbols
-    if task.loss == 4:
-        return np.array(task.costs, dtype=np.int64).reshape(n, n)
-    difference = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    if task.loss == 3:
-        return difference * difference
-    return np.minimum(difference, 1) if task.loss == 1 else difference

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp_protocol.task import Task
+
 Array = npt.NDArray[Any]
 
 # Of the values times the symbols: some seconds.
@@ -43,6 +45,12 @@ def loss_matrix(loss: int, symbols: int, costs: Array | None = None) -> Array:
     if costs is None:
         raise ValueError("a loss by a table needs its costs")
     return np.asarray(costs, dtype=float).reshape(symbols, symbols)
+
+
+def losses_of(task: Task) -> Array:
+    """(n, n) floats: the loss of a Task, of each symbol and what is released for it."""
+    costs = None if task.costs is None else np.array(task.costs)
+    return loss_matrix(task.loss, task.symbols, costs)
 
 
 def block_loss(losses: Array, block: int) -> Array:

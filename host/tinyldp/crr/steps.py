@@ -152,10 +152,3 @@ class DevicePolicy:
 
 def sparse(row: Sequence[int]) -> dict[int, int]:
     return {y: joint for y, joint in enumerate(row) if joint}
-
-
-def policy_of(task: Task) -> Policy:
-    """What a device with this Task does."""
-    from tinyldp.crr.device import device_policy
-
-    return device_policy(task)

@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.certify.crr import drift_bound, releases_in, within
-from tinyldp.crr.lp import MOST_CELLS, block_loss, least_loss, loss_matrix
+from tinyldp.crr.device import device_policy
+from tinyldp.crr.lp import MOST_CELLS, block_loss, least_loss, losses_of
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary
-from tinyldp.crr.steps import Policy, Step, expected_loss, policy_of, q_of, share_of
+from tinyldp.crr.steps import Policy, Step, expected_loss, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.figures import stated
@@ -112,7 +113,7 @@ class CrrCosts:
 
 def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
     trained = study.crr is not None and bool(study.crr.train)
-    costs = costs_of(task, policy_of(task), progress)
+    costs = costs_of(task, device_policy(task), progress)
     if not trained:
         return costs
     return replace(costs, warnings=(PUBLIC, *costs.warnings))
@@ -121,7 +122,7 @@ def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> Crr
 def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
     """Of a Task under a policy, which is its device's."""
     block = task.block or 1
-    losses = loss_matrix(task.loss, task.symbols, _table(task))
+    losses = losses_of(task)
     together = block_loss(losses, block)
     steps = _history(policy, len(together))
     share = share_of(task)
@@ -164,10 +165,6 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         table_bytes=table_bytes(task),
         warnings=(),
     )
-
-
-def _table(task: Task) -> Array | None:
-    return None if task.costs is None else np.array(task.costs)
 
 
 def _history(policy: Policy, size: int) -> list[Step]:

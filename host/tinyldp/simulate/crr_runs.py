@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
-from tinyldp.crr.lp import loss_matrix
+from tinyldp.crr.lp import losses_of
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, make_fleet
@@ -105,9 +105,9 @@ def _smooth(
     task: Task, released: Array, beliefs: Beliefs | BlockBeliefs
 ) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
-    n, steps = task.symbols, released.shape[1]
+    steps = released.shape[1]
     shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
-    losses = loss_matrix(task.loss, n, None if task.costs is None else np.array(task.costs))
+    losses = losses_of(task)
     decoded = decode(task, released, ended=True, beliefs=beliefs)
     guessed = (decoded.posterior @ losses).argmin(axis=2)
     return guessed, population(task, released, steps=shown, ended=True, beliefs=beliefs)

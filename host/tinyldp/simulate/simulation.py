@@ -13,7 +13,7 @@ from tinyldp.certify.bounds import float_up
 from tinyldp.certify.epochs import lifetime_loss
 from tinyldp.coordinate import Decision
 from tinyldp.coordinate.epochs import EpochDecision
-from tinyldp.crr.lp import loss_matrix
+from tinyldp.crr.lp import losses_of
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.estimate.crr import Population
 from tinyldp.estimate.heavy import Frequencies
@@ -324,10 +324,7 @@ class CrrSimulation(Simulation):
 
     @property
     def _costs(self) -> Array:
-        costs = self.task.costs
-        return loss_matrix(
-            self.task.loss, self.task.symbols, None if costs is None else np.array(costs)
-        )
+        return losses_of(self.task)
 
     def to_json(self) -> dict[str, Any]:
         """Losses are means of a step, leakages in nats; krr_loss is k-RR's with the same epsilon
