@@ -216,6 +216,7 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(STICKY, 5, marks=pytest.mark.soak),
         pytest.param(RARE, 5, marks=pytest.mark.soak),
         pytest.param(THREE, 5, marks=pytest.mark.soak),
+        pytest.param(GAP, 5, marks=pytest.mark.soak),
     ],
 )
 def test_sequences_give_away_no_more_than_the_certificate(
