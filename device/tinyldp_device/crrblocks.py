@@ -68,14 +68,15 @@ class CrrBlocks:
         unit = total
         while unit >= total:
             unit = self._entropy.word() // share
+        # A word is drawn for what is told, too, and all units are counted: else the time would tell
+        # it from what is sampled.
         k = 0
+        for i in range(coupling.count):
+            unit -= units[i]
+            # 1 until that is below 0, without a branch.
+            k += (unit >> 15) + 1
         if told >= 0:
-            # A word is drawn all the same.
             k = told
-        else:
-            while unit >= units[k]:
-                unit -= units[k]
-                k += 1
         self._released = coupling.kept[k]
         self._left = self._taken
         self._taken = 0
