@@ -477,11 +477,15 @@ def test_flash_tells_epsilon_as_everywhere(
         cap=98304,
         horizon=10,
         allowance=1 << 18,
+        notes=("It waits.",),
         **dict.fromkeys(words, ""),
     )
     monkeypatch.setattr(provision, "flash", lambda *_, **__: done)
     capsys.readouterr()
-    assert cli.main(["flash", str(study.with_suffix(".task")), "--port", "port", "--json"]) == 0
+    arguments = ["flash", str(study.with_suffix(".task")), "--port", "port"]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out.endswith("\nIt waits.\n")
+    assert cli.main([*arguments, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["cap"], result["horizon"], result["allowance"]) == (1.5, 10, 4.0)
 

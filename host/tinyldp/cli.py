@@ -374,6 +374,8 @@ def _flash(options: argparse.Namespace) -> int:
             f"Pseudonym {done.pseudonym}, {done.identity}.\n"
             f"Readings come from {done.sample}."
         )
+        for sentence in done.notes:
+            print(sentence)
     return 0
 
 
