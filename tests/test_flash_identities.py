@@ -140,3 +140,23 @@ def test_a_new_identity_says_that_it_waits() -> None:
     (said,) = identities(files, new=True).notes
     assert f"after {TASK.w} steps" in said
     assert identities(Files(new_state(b"somebody")), new=True).notes == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"cap": 0}, "The cap must be above 0 and at most 16383, but is 0."),
+        ({"cap": 1 << 30}, "The cap must be above 0 and at most 16383, but is 16384."),
+        ({"horizon": 1025}, "The horizon must lie in 1..1024 steps, but is 1025."),
+    ],
+)
+def test_a_cap_is_told_in_epsilon(wanted: dict[str, int], words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Identities(Files(), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=False, **wanted)
+    assert str(refused.value) == words
+
+
+def test_an_allowance_of_nothing_is_told_in_epsilon() -> None:
+    task = epoch_task()
+    with pytest.raises(UserError, match=r"for life \(1\) and 16383, but is 0\.$"):
+        Identities(Files(), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, task, used=False, lifetime=0)

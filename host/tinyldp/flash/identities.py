@@ -202,9 +202,10 @@ def _wanted(task: Task, cap: int | None, horizon: int | None) -> Allowance | Non
         return None
     made = allowance_of(task)
     made = Allowance(made.cap if cap is None else cap, made.horizon if horizon is None else horizon)
-    for name, n, most in (("cap", made.cap, (1 << 30) - 1), ("horizon", made.horizon, 1024)):
-        if not 1 <= n <= most:
-            raise UserError(f"The {name} must lie in 1..{most}, but is {n}.")
+    if not 1 <= made.cap < 1 << 30:
+        raise UserError(f"The cap must be above 0 and at most 16383, but is {amount(made.cap)}.")
+    if not 1 <= made.horizon <= 1024:
+        raise UserError(f"The horizon must lie in 1..1024 steps, but is {made.horizon}.")
     _refuse_above(task, made, "may spend")
     return made
 
