@@ -15,7 +15,7 @@ from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.identities import Allowance, Identities
 from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.flash.provision import flash
-from tinyldp.flash.stored import stored_state
+from tinyldp.flash.stored import Progress, stored_state
 from tinyldp_device.lifetime import Lifetime
 from tinyldp_protocol.task import LBA
 
@@ -99,17 +99,23 @@ class _Lane:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.progress: Progress | None = None
 
     def put(self, files: dict[str, bytes]) -> None:
         self.files.update(files)
 
     def start(self, name: str) -> None:
         assert name in self.files
+        assert self.progress is not None
+        self.progress(len(self.files), len(self.files), "")
 
 
 def test_an_emulated_board_has_the_cap_that_is_named() -> None:
     lane: Any = _Lane()
-    flash_microbit(TASK, lane, cap=3 << 16)
+    told: list[tuple[int, int, str]] = []
+    flash_microbit(TASK, lane, cap=3 << 16, progress=lambda *now: told.append(now))
+    files = len(lane.files)
+    assert told == [(0, 1, "is being built"), (files, files, "")]
     assert identities(Files(lane.files)).allowance == Allowance(3 << 16, TASK.w or 0)
     with pytest.raises(UserError, match="but the board may spend"):
         flash_microbit(TASK, lane, cap=1)
