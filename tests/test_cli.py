@@ -516,6 +516,19 @@ def test_an_emulated_board_says_whose_its_randomness_is(
     assert f"\nRandomness: {told}.\n" in said
 
 
+@pytest.mark.parametrize("command", [["certify"], ["audit"], ["flash", "--port", "port"]])
+def test_a_study_in_place_of_a_task(
+    command: list[str], study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"{study} holds a study, and no Task: `tinyldp plan {study} -o TASK` makes that."
+    refused([*command, str(study)], capsys, words)
+    other = study.with_name("other")
+    other.write_bytes(study.with_suffix(".task.cert.json").read_bytes())
+    refused([*command, str(other)], capsys, "other holds a certificate, and no Task.")
+    study.write_bytes(b"[study\n" * 9)
+    refused([*command, str(study)], capsys, f"{study}: This is no Task file, or it is damaged")
+
+
 @pytest.mark.parametrize("option", ["--mpy", "--new-identity", "--replace-main"])
 def test_what_an_emulated_board_cannot_have(
     option: str, study: Path, capsys: pytest.CaptureFixture[str]

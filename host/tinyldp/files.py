@@ -69,8 +69,11 @@ def _held(path: Path) -> str | None:
     except OSError:
         # Whoever writes says why that is impossible.
         return None
-    if not data:
-        return None
+    return kind_of(data) if data else None
+
+
+def kind_of(data: bytes) -> str:
+    """STUDY, TASK, ... by what a file holds; "" for none of ours."""
     for magic, kind in _MAGIC.items():
         if data[: len(magic)].lower() == magic.lower():
             return kind
