@@ -3,10 +3,12 @@
 import contextlib
 import csv
 import json
+import math
 import re
 import shutil
 import sqlite3
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -422,6 +424,24 @@ def test_enough_devices_for_every_group(tmp_path):
     assert "to fill each group" not in rounds.summary(table)
     assert rounds.decided(table)
     line.store.close()
+
+
+@pytest.mark.parametrize(("devices", "noise"), [(1, True), (60, False)])
+def test_figures_that_are_mostly_noise_are_called_so(tmp_path, devices, noise):
+    line, table = played(tmp_path / "a.db", LBU, devices, steps=2)
+    data = report_data(line.store)
+    page = tmp_path / "a.html"
+    render_report(line.store, page, data=data)
+    (more,) = re.findall(r"with some ([\d,]+) answers", rounds.summary(table)) or ["0"]
+    for said in (" ".join(text_report(data, 200).split()), page.read_text()):
+        assert ("are mostly noise" in said) == noise
+        assert ("with 1 answer the 95 % interval" in said) == noise
+    line.store.close()
+    if noise:
+        # So many give a tenth of what a share can be: the deviation falls with the root.
+        task = rounds_task(LBU, epsilon=8.0)
+        deviation = math.sqrt(expected_variance(entry_task(task, 0), int(more)))
+        assert NormalDist().inv_cdf(0.975) * deviation == pytest.approx(0.1, rel=0.3)
 
 
 @pytest.mark.parametrize("first", [1171.0, 11.0])
