@@ -156,7 +156,7 @@ def test_a_new_identity_says_that_it_waits() -> None:
         ({"horizon": 1025}, "The horizon must lie in 1..1024 steps, but is 1025."),
     ],
 )
-def test_a_cap_is_told_in_epsilon(wanted: dict[str, int], words: str) -> None:
+def test_a_cap_is_told_in_epsilon(wanted: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError) as refused:
         Identities(Files(), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=False, **wanted)
     assert str(refused.value) == words

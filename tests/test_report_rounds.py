@@ -119,7 +119,7 @@ def test_the_same_numbers_as_text_and_page(lba, table, tmp_path):
         assert "LBA over GRR" in form
         assert f"{shown['dis']:.3g}" in form
         assert "waiting" in form
-        assert f"{100 * shown['frequencies'][0]:.1f} ± " in form if shown["published"] else True
+        assert f"{100 * shown['frequencies'][0]:.1f} (" in form if shown["published"] else True
         assert f"{table['cfpu']:.3f} for each device and step" in form
         assert "refuses the rest" in form
     assert html.count("<svg") == 2
@@ -442,6 +442,21 @@ def test_figures_that_are_mostly_noise_are_called_so(tmp_path, devices, noise):
         task = rounds_task(LBU, epsilon=8.0)
         deviation = math.sqrt(expected_variance(entry_task(task, 0), int(more)))
         assert NormalDist().inv_cdf(0.975) * deviation == pytest.approx(0.1, rel=0.3)
+
+
+def test_intervals_are_shown_everywhere_and_labelled(lba, table, tmp_path):
+    """None is a standard deviation, as they would differ from those of other mechanisms."""
+    page = tmp_path / "a.html"
+    render_report(lba.store, page)
+    step = next(step for step in table["steps"] if step["frequencies"] is not None)
+    raw, low, high = (100 * step[name][0] for name in ("frequencies", "low", "high"))
+    for said in (text_report(report_data(lba.store), 200), page.read_text()):
+        said = " ".join(said.split())
+        assert f"{raw:.1f} ({low:.1f} to {high:.1f}) %" in said
+        assert "±" not in said
+        assert "holds the share with 95 %" in said
+    assert "in the band of its 95 % intervals" in page.read_text()
+    assert "raw (95 % interval)" in page.read_text()
 
 
 @pytest.mark.parametrize("first", [1171.0, 11.0])
