@@ -136,7 +136,10 @@ def test_csv_holds_every_step_and_value(lba, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == STEPS
     decisions = lba.store.decisions(name)
-    for row, decision in zip(rows, decisions, strict=True):
+    table = report_data(lba.store)["rounds"][0]
+    assert any(step["dissimilarity_units"] for step in table["steps"])
+    for row, decision, step in zip(rows, decisions, table["steps"], strict=True):
+        assert row["dissimilarity_units"] == str(step["dissimilarity_units"])
         assert row["outcome"] == decision.outcome
         assert [float(row[f"value {k}"]) for k in range(4)] == list(decision.release)
         if decision.published:

@@ -238,7 +238,7 @@ def _step(
         "err": row.err,
         "units": row.units,
         "epsilon": row.units / EPSILON_UNIT,
-        **_looking(task, asked.get((row.t, 0))),
+        **looking(task, asked.get((row.t, 0))),
         "users": row.users,
         "asked": sum(question.meant for question in questions),
         "answered": sum(question.answered for question in questions),
@@ -252,7 +252,7 @@ def _step(
     return step | {name: getattr(estimate, name)[followed].tolist() for name in columns}
 
 
-def _looking(task: Task, question: Question | None) -> dict[str, Any]:
+def looking(task: Task, question: Question | None) -> dict[str, Any]:
     """What each spent that was asked for the dissimilarity."""
     if task.method not in (LBD, LBA, LPD, LPA):
         return {"dissimilarity_units": None, "dissimilarity_epsilon": None}
