@@ -39,7 +39,8 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     and its publication cost each who was asked (ledger units), the variance of a frequency in
     what it published, averaged over the values, and the release that stands then, raw. Of
     epochs: epochs.epoch_tables's columns; the items found at each update, and their intervals,
-    which hold at once. Of each device questions, answers and refusals by reason. The folder is made if there is none. Raises UserError when it cannot be written.
+    which hold at once. Of each device questions, answers and refusals by reason. The folder is
+    made if there is none. Raises UserError when it cannot be written.
     """
     folder = Path(folder)
     paths: list[Path] = []
