@@ -12,7 +12,7 @@ import numpy as np
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode
 from tinyldp.figures import counted
-from tinyldp.files import REPORT, replace_file
+from tinyldp.files import FOOTER, GENERATOR, REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
@@ -229,12 +229,11 @@ def _page(
         parts.append("<h2>Stream by stream</h2>")
     parts += _sections(store, drawn, originals, displacements)
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{GENERATOR}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(clean(title))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by tinyldp. Pictures are drawn from what the devices released.</footer>\n"
-        "</main>\n</body>\n</html>\n"
+        + f"\n{FOOTER}\n</main>\n</body>\n</html>\n"
     )
 
 
