@@ -241,7 +241,9 @@ class Collector:
         if rounds.over and not self._over:
             self._over = True
             self._news.append(
-                f"All {self._task.epochs:,} epochs are over: devices need another Task."
+                f"All {self._task.epochs:,} epochs are over in this database: devices that took"
+                " part in them need another Task, and those that are new to this one another"
+                " database (--db)."
                 if epochs
                 else f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked"
                 " any more, and devices need another Task."
