@@ -489,7 +489,7 @@ def _collect(options: argparse.Namespace) -> int:
             collector.run(stop, progress.update)
         with WorkProgress(_ITEMS) as looking:
             data = report_data(store, progress=looking.update)
-        data["warnings"] += collector.strangers(path)
+        data["warnings"] += collector.strangers(path) + collector.waits()
         _show(data, options.json)
     except UserError:
         # A wrong port, say: nothing was collected.
