@@ -11,7 +11,6 @@ demo: .venv/demo.ready
 	@sh .ci/system-packages mosquitto
 	$(BIN)/tinyldp demo $(ARGS)
 
-# On two cores three processes: boards' tests wait for half of their time.
 test: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tinyldp.errors import UserError
@@ -35,7 +35,13 @@ class EmulatedBoard(Process):
     Its flash, with all that the program wrote there, lives as long as the board.
     """
 
-    def __init__(self, files: Mapping[str, bytes], seed: int | None = None) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        seed: int | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self._progress = progress
         self._serial, serial = socket.socketpair()
         self._control, control = socket.socketpair()
         self._qemu = subprocess.Popen(
@@ -83,7 +89,9 @@ class EmulatedBoard(Process):
         # page which way it is laid out, and without the mark it loses files when it is compacted.
         for line in _ERASE:
             self._command(line)
-        for path, content in files.items():
+        for done, (path, content) in enumerate(files.items()):
+            if self._progress:
+                self._progress(done, len(files), path)
             self._command(f"f=open({path!r},'wb')".encode())
             at = 0
             while at < len(content):
@@ -93,6 +101,8 @@ class EmulatedBoard(Process):
                 self._command(line)
                 at += size
             self._command(b"f.close()")
+        if self._progress:
+            self._progress(len(files), len(files), "")
 
     def _command(self, line: bytes) -> None:
         """One line in the raw REPL (which answers OK, output, 4, errors, 4, >)."""
@@ -191,7 +201,8 @@ class Microbit(Lane):
             raise UserError("A program on the micro:bit takes no arguments and has all the heap.")
         if main not in self._files:
             raise UserError(f"There is no file {main} on the lane microbit.")
-        board = EmulatedBoard({**self._files, "main.py": self._files[main]}, self.seed)
+        files = {**self._files, "main.py": self._files[main]}
+        board = EmulatedBoard(files, self.seed, self.progress)
         self._boards.append(board)
         return board
 

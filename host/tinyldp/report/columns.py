@@ -422,11 +422,15 @@ def round_columns(table: Row) -> list[Column]:
     return [
         Column("t", "Step", "step", True),
         *(
-            Column(f"value {value}", f"{name}, raw ± standard deviation", name, True)
+            Column(f"value {value}", f"{name}, raw ({_sure(table)} interval)", name, True)
             for value, name in zip(table["followed"], names, strict=True)
         ),
         Column("since", "Published at", "since", True),
     ]
+
+
+def _sure(table: Row) -> str:
+    return f"{100 * table['confidence']:g} %"
 
 
 def round_rows(table: Row) -> list[Row]:
@@ -437,8 +441,10 @@ def round_rows(table: Row) -> list[Row]:
         for i, value in enumerate(table["followed"]):
             cell = _NONE
             if step["frequencies"] is not None:
-                deviation = math.sqrt(step["variances"][i])
-                cell = f"{percent(step['frequencies'][i], 1)} ± {percent(deviation, 1)} %"
+                raw, low, high = (
+                    percent(step[name][i], 1) for name in ("frequencies", "low", "high")
+                )
+                cell = f"{raw} ({low} to {high}) %"
             row[f"value {value}"] = cell
         rows.append(row)
     return rows
@@ -447,8 +453,9 @@ def round_rows(table: Row) -> list[Row]:
 def round_legend(table: Row) -> str:
     """What the estimates of one Task's rounds are about."""
     said = (
-        "Raw estimates of each value's share, of the devices that answered, with the standard"
-        " deviation by the integers of the entry that was asked for; where nothing was"
+        "Raw estimates of each value's share, of the devices that answered: unbiased, and so"
+        " sometimes below 0 or above 100 %. In brackets the interval that alone holds the share"
+        f" with {_sure(table)}, by the integers of the entry that was asked for; where nothing was"
         " published, the last publication stands."
     )
     return said + _some(table)
