@@ -50,9 +50,12 @@ def raw_sums(
     variance = np.where(known, np.maximum(variance, 0), np.inf)
     kept = _worth(variance, count, repeated, z)
     estimate = np.where(kept[which], found[which, released], 0.0)
-    spread = estimate * (estimate - 1)
-    expected = count @ np.where(kept, variance, 0)
-    return np.stack([count @ kept * 1.0, estimate.sum(axis=0), spread.sum(axis=0), expected])
+    sums = np.empty((4, law.shape[1]))
+    sums[0] = count @ kept
+    sums[1] = estimate.sum(axis=0)
+    sums[2] = (estimate * (estimate - 1)).sum(axis=0)
+    sums[3] = count @ np.where(kept, variance, 0)
+    return sums
 
 
 def unmixed(kernel: Floats, law: Floats) -> tuple[Floats, Flags]:

@@ -55,8 +55,8 @@ def crr_tables(
     "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
     is counted: those whose release can tell the value from others). "cut": segments with a
     loss. "excess": None, or where releases do not follow the chain the most surprising "before",
-    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out": sentences about
-    streams that claim the impossible.
+    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out":
+    sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -199,9 +199,10 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
-        f" loss {table['loss']}. Each {unit} makes no value likelier or less likely than by"
-        f" {table['epsilon']:.4g} nats against the device's own belief; what holds against the"
-        " exact one, and if the chain is another, is in the certificate."
+        f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
+        f" than it was just before, by more than {table['epsilon']:.4g} nats against the device's"
+        " own belief; what holds against the exact one, and if the chain is another, is in the"
+        " certificate. Later releases tell of the same values again: what they add comes on top."
     )
     if table["steps"]:
         last = table["steps"][-1]
