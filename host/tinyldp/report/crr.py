@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, known_steps, population
-from tinyldp.figures import counted
+from tinyldp.figures import counted, down
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
@@ -200,16 +202,18 @@ def crr_summary(table: dict[str, Any]) -> str:
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
         f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
-        f" than it was just before, by more than {table['epsilon']:.4g} nats against the device's"
-        " own belief; what holds against the exact one, and if the chain is another, is in the"
-        " certificate. Later releases tell of the same values again: what they add comes on top."
+        f" than it was just before, by more than {digits_up(Fraction(table['epsilon']))} nats"
+        " against the device's own belief; what holds against the exact one, and if the chain is"
+        " another, is in the certificate. Later releases tell of the same values again: what they"
+        " add comes on top."
     )
     if table["steps"]:
         last = table["steps"][-1]
         said += (
-            f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most, where that belief allows {last['bound']:.4g}. Of the"
-            f" values behind them {last['learned']:.4g} nats were learned on average."
+            f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
+            f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
+            f" {digits_up(Fraction(last['bound']))}. Of the values behind them"
+            f" {last['learned']:.4g} nats were learned on average."
         )
     if table["cut"]:
         said += (
