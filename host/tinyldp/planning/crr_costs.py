@@ -114,11 +114,12 @@ class CrrCosts:
 
 
 def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
-    trained = study.crr is not None and bool(study.crr.train)
     costs = costs_of(task, device_policy(task), progress)
-    if not trained:
+    settings = study.crr
+    if settings is None:
         return costs
-    return replace(costs, warnings=(PUBLIC, *costs.warnings))
+    notes = (PUBLIC,) if settings.model is None else settings.model.notes
+    return replace(costs, warnings=(*notes, *costs.warnings))
 
 
 def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
@@ -166,7 +167,19 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         sequence=matched,
         krr_sequence=krr_sequence,
         table_bytes=table_bytes(task),
-        warnings=(),
+        warnings=_beyond(task, epsilon),
+    )
+
+
+def _beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
+    """A sentence about a target that is above all that CRR can be certified with."""
+    target = Fraction(task.epsilon or 0, EPSILON_UNIT)
+    if share_of(task) > 1 or target <= epsilon:
+        return ()
+    return (
+        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above CRR's resolution: one release"
+        f" in {ROW_SCALE:,} at least tells nothing, so that epsilon {digits_up(epsilon)} is what is"
+        " planned and certified.",
     )
 
 
@@ -326,6 +339,7 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
             "the paper's formula would not be private for them."
         )
     lines += _beside(task, costs)
+    lines.append(f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them.")
     lines += [f"Warning: {warning}" for warning in costs.warnings]
     return lines
 
