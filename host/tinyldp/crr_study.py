@@ -18,7 +18,7 @@
              w, delta  may be absent: the certificate also states what so many steps tell, and
                        what they tell but with this probability
 [fleet]      board_memory  bytes that the mechanism's tables may take on a board (if absent,
-                       what a Task can have at most)
+                       4096 for crr-batch, else what a Task can have at most)
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ RULE_NAMES = {number: name for name, number in RULES.items()}
 LOSS_NAMES = {**{number: name for name, number in LOSSES.items()}, LOSS_TABLE: "table"}
 MOST_BLOCKS = 1024
 MOST_SYMBOLS = 32
+# Bytes for the tables of blocks, where a study names none.
+BLOCK_MEMORY = 4096
 
 OF_CRR = ("rule", "loss", "prior", "transitions", "train", "smoothing", "block", "memory")
 
@@ -60,6 +62,13 @@ class CrrSettings:
     block: int | None
     memory: int | None
     board_memory: int | None
+
+    @property
+    def room(self) -> int | None:
+        """Bytes for tables, or None where a Task is limit enough."""
+        if self.board_memory is None and self.block and self.rule == RULES["min_error"]:
+            return BLOCK_MEMORY
+        return self.board_memory
 
     def numbers(self, symbols: int) -> dict[str, Any]:
         """Under the names of a Task's fields; a model that is not there yet is as good as any."""
@@ -148,6 +157,8 @@ def _loss(sections: Sections, symbols: int) -> tuple[int, tuple[int, ...] | None
                     f"{what} must be symmetric, but has {cost} for {x} and {y}, and {rows[y][x]} "
                     f"for {y} and {x}."
                 )
+    if not any(cost for row in rows for cost in row):
+        raise UserError(f"{what} must have a number above 0: with zeros alone any release will do.")
     return LOSS_TABLE, tuple(int(cost) for row in rows for cost in row)
 
 

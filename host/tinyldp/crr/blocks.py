@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.couplings import stored
 from tinyldp_device.blocks import NOWHERE, BlockCoupling
 from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, Task
@@ -138,9 +139,8 @@ class BlockBeliefs:
         kernel = self.told(each, np.arange(count))[:, :size]
         share = self.marginal[number, :count] / BELIEF
         ratio = kernel / share[:, np.newaxis]
-        self.leakage[number, :count] = np.maximum(
-            np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1))
-        )
+        leakage = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
+        self.leakage[number, :count] = stored(leakage, self.q)
         belief = self.belief[number, :size] / BELIEF
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 

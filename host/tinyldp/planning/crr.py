@@ -32,17 +32,29 @@ def choose_crr(study: Study) -> Task:
     assert settings is not None
     trained = with_model(study, settings)
     task = trained.task(None if study.thresholds else [share(study) << 10])
-    room = settings.board_memory
+    room = settings.room
     need = 0 if room is None else table_bytes(task)
     if room is not None and need > room:
         raise UserError(
             f"the tables of {study.domain} symbols"
             + ("" if settings.block is None else f" in blocks of {settings.block}")
             + f" take {need:,} bytes of a board's memory, and there are {room:,} for them: take "
-            + ("fewer symbols" if settings.block is None else "shorter blocks or fewer symbols")
-            + ", or name more in [fleet] board_memory."
+            + (_shorter(trained, task, room) if settings.block else "fewer symbols")
+            + f", or name {need:,} or more in [fleet] board_memory."
         )
     return task
+
+
+def _shorter(study: Study, task: Task, room: int) -> str:
+    """What would fit in place of the Task's blocks."""
+    settings = study.crr
+    assert settings is not None
+    assert settings.block is not None
+    for block in range(settings.block - 1, max(1, (settings.memory or 1) - 1), -1):
+        shorter = replace(study, crr=replace(settings, block=block)).task(task.thresholds)
+        if table_bytes(shorter) <= room:
+            return f"a block of {block}, the longest that fits"
+    return "fewer symbols, a shorter memory or less epsilon, for no shorter block fits"
 
 
 def with_model(study: Study, settings: CrrSettings) -> Study:

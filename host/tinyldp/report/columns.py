@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.data import HEALTH, QUALITY
@@ -73,6 +75,15 @@ def _millionths(probability: float | None, row: Row) -> str:
 
 def _share(share: float | None, row: Row) -> str:
     return _NONE if share is None else f"{percent(share, 2)} %"
+
+
+def _told(nats: float, row: Row) -> str:
+    """Rounded down: what is certified may be reached, and is not exceeded by a rounding."""
+    return fixed(math.floor(nats * 1000) / 1000, 3)
+
+
+def _certified(nats: float, row: Row) -> str:
+    return digits_up(Fraction(nats))
 
 
 def _deviation(variance: float, row: Row) -> str:
@@ -375,10 +386,10 @@ def crr_columns(table: Row) -> list[Column]:
             Column(f"value {value}", f"{name}, smoothed (interval)", name, True)
             for value, name in zip(table["followed"], names, strict=True)
         ),
-        Column("leakage", "Told by a release", "told", True),
-        Column("total", "By all so far", "in all", True),
-        Column("most", "At most", "most", True),
-        Column("bound", "Certified", "certified", True),
+        Column("leakage", "Told by a release", "told", True, show=_told),
+        Column("total", "By all so far", "in all", True, show=_told),
+        Column("most", "At most", "most", True, show=_told),
+        Column("bound", "Certified", "certified", True, show=_certified),
         Column("learned", "Learned, on average", "learned", True),
     ]
 

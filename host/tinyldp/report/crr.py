@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, known_steps, population
-from tinyldp.figures import counted
+from tinyldp.figures import counted, down
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
@@ -29,7 +31,10 @@ FOLLOWED = 8
 OF_STEPS = (
     "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
 )  # fmt: skip
-OF_VALUES = ("released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high")
+OF_VALUES = (
+    "released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high",
+    "raw_counted",
+)  # fmt: skip
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
 # Of a normal number: once in a thousand million reports of 32 values.
@@ -47,11 +52,13 @@ def crr_tables(
     most), "total" and "most" (of all releases so far), "bound" (epsilon for each), "gain" and
     "learned" (nats learned of a value on average, and of all so far), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
-    limits if series follow the Task's chain), "raw", "raw_deviation", "raw_low", "raw_high" (of
-    any series; None where the releases alone say nothing). "cut": segments with a loss. "excess":
-    None, or where releases do not follow the chain the most surprising "before", "symbol" and
-    their "excess". "problem": why there is no estimate, or None; "left_out": sentences about
-    streams that claim the impossible.
+    limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
+    among the devices that are counted; None where the releases alone say nothing), "raw_low" and
+    "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
+    is counted: those whose release can tell the value from others). "cut": segments with a
+    loss. "excess": None, or where releases do not follow the chain the most surprising "before",
+    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out":
+    sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -168,6 +175,7 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
         "low": found.smoothed_low[at][followed].tolist(),
         "high": found.smoothed_high[at][followed].tolist(),
         **raw,
+        "raw_counted": found.counted[at][followed].tolist(),
     }
 
 
@@ -193,16 +201,19 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
-        f" loss {table['loss']}. Each {unit} makes no value likelier or less likely than by"
-        f" {table['epsilon']:.4g} nats against the device's own belief; what holds against the"
-        " exact one, and if the chain is another, is in the certificate."
+        f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
+        f" than it was just before, by more than {digits_up(Fraction(table['epsilon']))} nats"
+        " against the device's own belief; what holds against the exact one, and if the chain is"
+        " another, is in the certificate. Later releases tell of the same values again: what they"
+        " add comes on top."
     )
     if table["steps"]:
         last = table["steps"][-1]
         said += (
-            f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most, where that belief allows {last['bound']:.4g}. Of the"
-            f" values behind them {last['learned']:.4g} nats were learned on average."
+            f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
+            f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
+            f" {digits_up(Fraction(last['bound']))}. Of the values behind them"
+            f" {last['learned']:.4g} nats were learned on average."
         )
     if table["cut"]:
         said += (

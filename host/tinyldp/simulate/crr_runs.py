@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.lp import losses_of
+from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, make_fleet
@@ -25,6 +26,9 @@ Array = npt.NDArray[Any]
 # Device steps that are smoothed, too, and steps at which their shares are estimated.
 _SMOOTHED = 200_000
 _SHOWN = 200
+# Counts that are held, of each step, value and release; device steps of some days.
+_MOST_PAIRS = 1 << 26
+_MOST_STEPS = 1 << 40
 
 
 def simulate_crr(
@@ -41,10 +45,11 @@ def simulate_crr(
     """Run a fleet for `steps` steps on a source (MODEL: the Task's own chain; else see sources).
 
     smoothed: the first devices, 200,000 of their steps, are also smoothed (estimate.crr).
-    Raises UserError for a source that can't be played.
+    Raises UserError for a source that can't be played, and for numbers beyond all patience.
     """
     started = time.perf_counter()
     n = task.symbols
+    _few(task, devices, steps)
     stream = None
     if source != MODEL:
         stream = make_stream(source, task, devices, steps, stream_seed)
@@ -99,6 +104,19 @@ def simulate_crr(
         guessed,
         shares,
     )
+
+
+def _few(task: Task, devices: int, steps: int) -> None:
+    if steps * task.symbols**2 > _MOST_PAIRS:
+        raise UserError(
+            f"{steps:,} steps of {task.symbols:,} values and releases are too many to be held: take"
+            f" {_MOST_PAIRS // task.symbols**2:,} or fewer."
+        )
+    if devices * steps > _MOST_STEPS:
+        raise UserError(
+            f"{devices:,} devices of {steps:,} steps would take more than a day: take"
+            f" {_MOST_STEPS // steps:,} devices or fewer."
+        )
 
 
 def _smooth(
