@@ -333,17 +333,18 @@ class Board(Stoppable):
 
     def _enter(self) -> None:
         """To the raw REPL, past whatever runs there."""
-        self._deadline = time.monotonic() + 3 * _ENTER
         try:
             times = (_ENTER, _ENTER - 2, _ENTER - 4)
             if self._waiting is not None:
                 # Somebody who would press a button is asked soon.
-                times = (_ENTER // 2, _ENTER // 2)
+                times = (_ENTER // 2, _ENTER // 4)
             for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.
                 if not self._settle():
                     continue
+                # On a terminal mpremote forgets its own while the board goes on talking.
+                self._deadline = time.monotonic() + seconds
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         self._transport.enter_raw_repl(
