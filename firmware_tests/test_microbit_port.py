@@ -155,6 +155,7 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes | None]]:
     return seen
 
 
+@pytest.mark.waits
 def test_a_ledger_is_made_once_and_kept(desk: Desk, ledgers: list[list[bytes | None]]) -> None:
     task = lba()
     first = desk.flash(STA)
