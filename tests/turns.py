@@ -121,8 +121,9 @@ class SideBySide:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    # By its input, not its environment: tests that run tests hand that on, and hold the turn.
+    given = getattr(config, "workerinput", None)
+    if given is not None:
         folder = config.cache.mkdir("turns")  # pyright: ignore[reportOptionalMemberAccess]
-        processes = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-        turns = Turns(folder, min(os.cpu_count() or 2, processes))
+        turns = Turns(folder, min(os.cpu_count() or 2, given["workercount"]))
         config.pluginmanager.register(SideBySide(turns), "side-by-side")
