@@ -258,6 +258,7 @@ class OneWord(Entropy):
         return word
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_activity_classes_live(live: Live) -> None:
     live.collect()

@@ -16,6 +16,8 @@ from tinyldp.lanes.lane import Lane, Process, Result, checked_path
 
 FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
 _QEMU = "qemu-system-arm"
+# Seconds in which it answers, also where it gets no core for long.
+_PATIENCE = 60.0
 _PROMPT = rb"\r\n>>> "
 _END = _PROMPT + rb"|Traceback .*\r\n(?:  .*\r\n)+\S.*\r\n"
 # The board's receive ring has 64 bytes, so no command may be longer before it answers.
@@ -65,7 +67,7 @@ class EmulatedBoard(Process):
         control.close()
         self._unread = b""
         try:
-            self._control.settimeout(10)
+            self._control.settimeout(_PATIENCE)
             self._answers = self._control.makefile("rb")
             self._answers.readline()
             self._execute("qmp_capabilities")
@@ -111,7 +113,7 @@ class EmulatedBoard(Process):
         if not answer.endswith(b"\x04\x04>"):
             raise UserError(f"The micro:bit refused a file: {answer.decode(errors='replace')}")
 
-    def _expect(self, end: bytes, timeout: float = 10.0) -> bytes:
+    def _expect(self, end: bytes, timeout: float = _PATIENCE) -> bytes:
         """Read up to where the pattern `end` ends."""
         deadline = time.monotonic() + timeout
         while not (found := re.search(end, self._unread)):
@@ -141,7 +143,7 @@ class EmulatedBoard(Process):
         return data
 
     def write(self, data: bytes) -> None:
-        self._serial.settimeout(10)
+        self._serial.settimeout(_PATIENCE)
         self._serial.sendall(data)
 
     def reset(self) -> None:
