@@ -68,14 +68,15 @@ class CrrBlocks:
         unit = total
         while unit >= total:
             unit = self._entropy.word() // share
+        # A word is drawn for what is told, too, and all is counted whatever is released: else the
+        # time would tell the two apart.
         k = 0
+        for i in range(coupling.count):
+            unit -= units[i]
+            # As long as that is not below 0, with no branch.
+            k += (unit >> 15) + 1
         if told >= 0:
-            # A word is drawn all the same.
             k = told
-        else:
-            while unit >= units[k]:
-                unit -= units[k]
-                k += 1
         self._released = coupling.kept[k]
         self._left = self._taken
         self._taken = 0

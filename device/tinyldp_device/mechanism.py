@@ -6,7 +6,16 @@ after the last step.
 """
 
 from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import CRR, CRR_BATCH, GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
+from tinyldp_protocol.task import (
+    CRR,
+    CRR_BATCH,
+    GRR,
+    JITTERSORT,
+    OUE,
+    RANSWITCH,
+    STASWITCH,
+    TABLE,
+)
 
 
 def make_mechanism(task, entropy):
@@ -25,6 +34,10 @@ def make_mechanism(task, entropy):
         from tinyldp_device.crr import Crr
 
         return Crr(task, entropy)
+    if mechanism == CRR_BATCH and task.rule == TABLE:
+        from tinyldp_device.crrtables import CrrTable
+
+        return CrrTable(task, entropy)
     if mechanism == CRR_BATCH:
         from tinyldp_device.crrblocks import CrrBlocks
 
@@ -46,6 +59,8 @@ def make_oracle(task, entropy):
 
 def step_words(task):
     """Random words that a step takes, but for rare redraws."""
+    if task.rule == TABLE:
+        return 1
     return (1, 1, 2, 1, task.symbols, 3, 3, 3, 2, 2)[task.mechanism - 1]
 
 

@@ -55,7 +55,7 @@ A CBOR map with ascending integer keys, of integers and arrays of integers only:
     18  method      the device reports when it is asked, and the host asks by
                     1 LBU, 2 LSP, 3 LBD, 4 LBA, 5 LPU, 6 LPD, 7 LPA
                                                  (oracles only, may be absent)
-    19  to 27: of epochs, see epochtask.py; 28 to 34: see crrtask.py
+    19  to 27: of epochs, see epochtask.py; 28 to 35: see crrtask.py
 
 Its id is the first 8 bytes of the SHA-256 of the encoding. A Task file is the
 encoding, the id, and the CRC-32 (little-endian) of both.
@@ -91,6 +91,7 @@ LPA = 7
 # Rules of conditional randomized response.
 PRESERVE = 1
 MIN_ERROR = 2
+TABLE = 3
 MAX_VALUES = 235
 # What is left to a report in an answer.
 MAX_REPORT = 231
@@ -115,6 +116,7 @@ OF_CRR = (
     "costs",
     "block",
     "memory",
+    "table",
 )
 # In the order of their keys, from 1 on.
 _OF_OTHERS = (
@@ -138,8 +140,19 @@ _OF_OTHERS = (
     "method",
 )
 FIELDS = _OF_OTHERS + OF_EPOCHS + OF_CRR
-LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs")
-OPTIONAL = ("w", "epsilon", "delta", "bins", "missing", "method", "polls", "costs", "memory")
+LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs", "table")
+OPTIONAL = (
+    "w",
+    "epsilon",
+    "delta",
+    "bins",
+    "missing",
+    "method",
+    "polls",
+    "costs",
+    "memory",
+    "table",
+)
 
 
 class TaskError(ValueError):
@@ -168,7 +181,7 @@ class Task:
         elif mechanism > HEAVYTHRESH:
             absent = ("window", "k", "spends", "method") + OF_EPOCHS
             if mechanism == CRR:
-                absent += ("block", "memory")
+                absent += ("block", "memory", "table")
         elif mechanism > OLH:
             absent = ("window", "k", "w", "delta", "spends", "method", "batch", "resend", "outbox")
             absent += ("coordinates", "items") if mechanism == THRESH else ("bins",)
@@ -234,7 +247,7 @@ def _check(task, numbers):
         ("polls", 1, task.epochs),
         ("coordinates", 2, 1 << 15),
         ("items", 1, 1024),
-        ("rule", 2 if mechanism == CRR_BATCH else 1, 2),
+        ("rule", 2 if mechanism == CRR_BATCH else 1, 3 if mechanism == CRR_BATCH else 2),
         ("loss", 1, 4),
         ("block", 2, 10),
         ("memory", 1, task.block),

@@ -20,6 +20,7 @@ LPD: int
 LPA: int
 PRESERVE: int
 MIN_ERROR: int
+TABLE: int
 MAX_VALUES: int
 MAX_REPORT: int
 OF_EPOCHS: tuple[str, ...]
@@ -67,6 +68,7 @@ class Task:
     costs: Sequence[int] | None
     block: int
     memory: int | None
+    table: Sequence[int] | None
     width: int
     payload: int
     id: bytes

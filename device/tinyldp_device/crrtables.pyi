@@ -1,0 +1,9 @@
+from tinyldp_device.switch import Words
+from tinyldp_protocol.task import Task
+
+class CrrTable:
+    def __init__(self, task: Task, entropy: Words) -> None: ...
+    # What lies outside the alphabet never comes here: Quantizer clamps it.
+    def step(self, symbol: int) -> int | None: ...
+    # An incomplete last block is never released: its steps have no symbol.
+    def flush(self) -> int | None: ...
