@@ -26,7 +26,7 @@ UNSEEN_IN_TASKS = {
     *("not minimal", "indefinite", "trailing", "duplicate key", "key order"),
     *("window", "bins", "missing", "thresholds", "spends", "batch"),
     *("rounds", "votes", "estimates", "levels", "polls", "items"),
-    *("prior", "transitions", "costs", "block", "memory"),
+    *("prior", "transitions", "costs", "block", "memory", "table"),
 }
 
 
@@ -210,7 +210,7 @@ def test_oracle_and_cddl_agree_on_mutated_messages():
 
 
 def test_oracle_and_cddl_agree_on_mutated_tasks():
-    random = Random(11)
+    random = Random(13)
     mutants = [mutate.task_mutant(random) for _ in range(8_000)]
     compare(tasks(), mutants, decoder.task, UNSEEN_IN_TASKS)
 

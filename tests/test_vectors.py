@@ -370,6 +370,7 @@ LOWEST = {
     "HeavyThresh, all lowest": {},
     "CRR, all lowest": {"symbols": (2, 32)},
     "CRR_BATCH, all lowest": {"symbols": (2, 32)},
+    "CRR_BATCH with a table, all lowest": {"symbols": (2, 32)},
 }
 
 

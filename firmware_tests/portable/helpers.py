@@ -37,6 +37,16 @@ BY_BELIEF = {
 }
 
 
+def krr_table(blocks, least):
+    """A table that releases each block for itself, and as likely as `least` for each other one."""
+    own = 32768 - (blocks - 1) * least
+    return [own if x == y else least for x in range(blocks) for y in range(blocks)]
+
+
+# Of the 16 blocks of that chain: as T allows, a block is told up to 16 times as often as another.
+TABLED = dict(BY_BELIEF[CRR_BATCH], rule=3, table=krr_table(16, 1058))
+
+
 def unhex(text):
     return bytes([int(text[i : i + 2], 16) for i in range(0, len(text), 2)])
 
@@ -87,6 +97,11 @@ def task_of(mechanism, **changed):
 def crr_task(mechanism=CRR, **changed):
     """A checked Task of conditional randomized response with an id."""
     return make_task(**dict(BY_BELIEF[mechanism], **changed))
+
+
+def table_task(**changed):
+    """A checked Task of blocks by a table with an id."""
+    return make_task(**dict(TABLED, **changed))
 
 
 def round_task(name=b"task-id!", **changed):

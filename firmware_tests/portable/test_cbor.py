@@ -95,6 +95,21 @@ def test_arrays():
     r.finish()
 
 
+def test_lists_of_integers():
+    r = reader("80" "83011903e820" "05")  # fmt: skip
+    assert (r.ints(), r.ints(), r.int()) == ([], [1, 1000, -1], 5)
+    r.finish()
+    for bad, why in (
+        ("8301", "truncated"),
+        ("83010240", "wrong type"),
+        ("05", "wrong type"),
+        ("811800", "not minimal"),
+        ("811a40000000", "too large"),
+        ("9a3fffffff0101", "truncated"),
+    ):
+        assert raised(Malformed, reader(bad).ints) == why, bad
+
+
 def test_maps():
     assert written(put_map, 0) == b"\xa0"
     assert written(put_map, 24) == b"\xb8\x18"

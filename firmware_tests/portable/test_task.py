@@ -1,6 +1,6 @@
 """task: encoding there and back, every bound, every damaged byte."""
 
-from helpers import BY_BELIEF, EACH, make_task, numbers, raised, unhex
+from helpers import BY_BELIEF, EACH, TABLED, Mixed, krr_table, make_task, numbers, raised, unhex
 
 import tinyldp_protocol.task
 from tinyldp_protocol.cbor import Malformed
@@ -516,7 +516,7 @@ def test_wrong_encodings():
         (b"\xac" + good[1:], Malformed),
         (b"\xaa" + good[1:], Malformed),
         (good[:2] + b"\x02" + good[3:], TaskError),
-        (b"\xac" + good[1:] + b"\x18\x23\x00", TaskError),
+        (b"\xac" + good[1:] + b"\x18\x24\x00", TaskError),
         (b"\xac" + good[1:] + b"\x11\x02", TaskError),
         (b"\xac" + good[1:] + b"\x10\x04", Malformed),
         (b"\xac" + good[1:] + b"\x0f\x04", Malformed),
@@ -596,23 +596,29 @@ def test_literal_bytes_of_crr():
     task = Task(by_belief(CRR_BATCH, batch=7, memory=1, **given))
     assert encoded(task)[-6:] == unhex("182102182201")
     assert (task.width, task.payload) == (1, 7)
+    blocks = krr_table(4, 2)
+    blocks[:4] = [24, 1000, 300, 31444]
+    given["thresholds"] = [1024]
+    task = Task(by_belief(CRR_BATCH, rule=3, table=blocks, **given))
+    assert encoded(task)[-35:] == unhex("182102" "182390" "18181903e819012c197ad4" "02197ffa0202"
+                                        "0202197ffa02" "020202197ffa")  # fmt: skip
 
 
 def test_crr_there_and_back():
-    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS):
+    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS, numbers(**TABLED)):
         buf = encoded(Task(full))
         same(Task(full), get_task(buf, len(buf)))
 
 
 def test_fields_of_crr():
-    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS):
+    for full in (by_belief(CRR), by_belief(CRR_BATCH), BLOCKS, numbers(**TABLED)):
         for name in full:
             if name not in OPTIONAL:
                 without = dict(full)
                 del without[name]
                 assert name in raised(TaskError, Task, without), name
         others = ["window", "k", "spends", "buckets", "method"]
-        others += ["block", "memory"] if full["mechanism"] == CRR else []
+        others += ["block", "memory", "table"] if full["mechanism"] == CRR else []
         for name in others + list(OF_EPOCHS):
             value = [3] if name in LISTS else 3
             message = raised(TaskError, Task, dict(full, **{name: value}))
@@ -722,3 +728,125 @@ def test_costs_of_crr():
         bad[at] = 1024 if good[at] == 1023 else good[at] + 1
         assert "cost" in raised(TaskError, Task, by_belief(CRR, loss=4, costs=bad))
     assert "cost" in raised(TaskError, Task, by_belief(CRR, loss=4, costs=[0, -1] + good[2:]))
+
+
+def tabled(symbols, block, table, threshold=1024, **changed):
+    """Numbers of a Task with a uniform model and this table."""
+    given = {"rule": 3, "block": block, "table": table, "thresholds": [threshold]}
+    given.update(changed)
+    return chain(CRR_BATCH, symbols, **given)
+
+
+def test_a_table_belongs_to_its_rule():
+    good = tabled(2, 2, krr_table(4, 1))
+    assert Task(good).table == krr_table(4, 1)
+    for rule, table in ((3, None), (2, krr_table(4, 1))):
+        bad = dict(good, rule=rule, table=table)
+        assert raised(TaskError, Task, bad) == "A Task has a table if, and only if, its rule is 3."
+    for rule in (0, 1, 4):
+        assert "rule" in raised(TaskError, Task, dict(good, rule=rule))
+    # CRR has neither.
+    assert "rule" in raised(TaskError, Task, by_belief(CRR, rule=3))
+    found = raised(TaskError, Task, by_belief(CRR, rule=3, table=krr_table(4, 1)))
+    assert found == "Mechanism 9 has no table."
+
+
+def test_the_size_of_a_table():
+    for symbols, block in ((2, 2), (2, 5), (3, 3), (5, 2), (6, 2)):
+        blocks = symbols**block
+        table = krr_table(blocks, 100)
+        assert Task(tabled(symbols, block, table)).table == table
+        for bad in (table[:-1], table + [0], table[:-blocks], table + table[-blocks:], []):
+            assert "table" in raised(TaskError, Task, tabled(symbols, block, bad))
+    for symbols, block in ((7, 2), (4, 3), (2, 6), (32, 2), (2, 10)):
+        found = raised(TaskError, Task, tabled(symbols, block, krr_table(4, 1)))
+        assert found.startswith("symbols ^ block, with a table, must lie in 4..45, but is ")
+    assert "symbols ^ block" in raised(TaskError, Task, tabled(4, 5, krr_table(45, 100)))
+    assert "list" in raised(TaskError, Task, tabled(2, 2, 7))
+
+
+def test_rows_of_a_table():
+    good = krr_table(4, 3)
+    for at in range(16):
+        for less in (-1, 1):
+            bad = list(good)
+            bad[at] += less
+            assert "each row of the table" in raised(TaskError, Task, tabled(2, 2, bad))
+            # A unit that is missing there is in no other row.
+            bad[(at + 4) % 16] -= less
+            assert "each row of the table" in raised(TaskError, Task, tabled(2, 2, bad))
+    for bad in ([-1, 32769, 0, 0] * 4, [0, 32769, -1, 0] * 4, [32768.0, 0, 0, 0] * 4):
+        assert "each row of the table" in raised(TaskError, Task, tabled(2, 2, bad))
+    # The same block for each tells nothing.
+    for y in range(4):
+        table = [32768 if k % 4 == y else 0 for k in range(16)]
+        assert Task(tabled(2, 2, table, SCALE - 1024)).table == table
+
+
+def test_columns_of_a_table():
+    """What tells more than 2 epsilon is refused, by a unit."""
+    for threshold in (1024, 5 << 10, 1000 << 10, 4096 << 10, 9999 << 10, SCALE - 1024):
+        share = threshold >> 10
+        for blocks, symbols, block in ((4, 2, 2), (27, 3, 3), (36, 6, 2)):
+            least = 1
+            while (32768 - (blocks - 1) * least) * share * share > least << 28:
+                least += 1
+            if 32768 - (blocks - 1) * least < least:
+                # Only numbers that are the same, which do not make up a row.
+                continue
+            table = krr_table(blocks, least)
+            assert Task(tabled(symbols, block, table, threshold)).table == table
+            bad = tabled(symbols, block, krr_table(blocks, least - 1), threshold)
+            found = raised(TaskError, Task, bad)
+            assert found == "Column 0 of the table tells more than 2 epsilon."
+
+
+def test_a_column_of_zeros():
+    some = [30000, 2768, 0, 0] * 4
+    assert Task(tabled(2, 2, some)).table == some
+    for x in range(4):
+        # Never for another block: then it tells that it was this one.
+        bad = list(some)
+        bad[4 * x] -= 1
+        bad[4 * x + 2] = 1
+        found = raised(TaskError, Task, tabled(2, 2, bad))
+        assert found == "Column 2 of the table tells more than 2 epsilon."
+        bad = [30000, 2767, 1, 0] * 4
+        bad[4 * x : 4 * x + 4] = [30001, 2767, 0, 0]
+        assert raised(TaskError, Task, tabled(2, 2, bad)) == found
+
+
+def test_the_bound_of_columns_is_exact():
+    """As numbers of any size give it, from both sides of the bound and at it."""
+    seen = [0, 0, 0]
+    words = Mixed(3)
+    for _ in range(300):
+        share = words.word() % 16383 + 1
+        most = words.word() % 16384 + 16384
+        # About what the bound is.
+        least = min(most, max(1, most * share * share + (1 << 27) >> 28))
+        for lower in (least - 1, least, min(most, least + 1)):
+            if lower < 1:
+                continue
+            excess = most * share * share - (lower << 28)
+            # The other column has what is left, and is nearer to even.
+            table = [most, 32768 - most, 0, 0] + [lower, 32768 - lower, 0, 0] * 3
+            other = (32768 - lower) * share * share - (32768 - most << 28)
+            good = excess <= 0 and (most == lower or other <= 0)
+            try:
+                Task(tabled(2, 2, table, share << 10))
+                assert good, (share, most, lower)
+            except TaskError as error:
+                assert not good, (share, most, lower)
+                assert error.args[0].endswith("of the table tells more than 2 epsilon.")
+            seen[good] += 1
+    assert min(seen[:2]) > 100
+
+
+def test_every_flipped_byte_of_a_file_with_a_table_is_refused():
+    data = write_file(make_task(**TABLED))
+    assert read_file(data).table == TABLED["table"]
+    for at in range(0, len(data), 3):
+        changed = bytearray(data)
+        changed[at] ^= 4
+        raised(ValueError, read_file, bytes(changed))

@@ -197,6 +197,14 @@ class Reader:
             raise Malformed("truncated")
         return n
 
+    def ints(self):
+        """An array of integers, as a list."""
+        # Of its length at once: one that grows takes up to three times as much.
+        result = [0] * self.array()
+        for i in range(len(result)):
+            result[i] = self.int()
+        return result
+
     def map(self):
         """The head of a map: its number of pairs; read each key with key()."""
         n = self._argument(0xA0)

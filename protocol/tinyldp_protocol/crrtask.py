@@ -32,7 +32,7 @@ bound of its columns says is that no two blocks differ by more than 2 epsilon, s
 takes no table that tells more, whoever made it.
 """
 
-from tinyldp_protocol.task import TABLE, TaskError, between
+from tinyldp_protocol.task import MIN_ERROR, PRESERVE, TABLE, TaskError, between
 
 
 def check_crr(task):
@@ -41,7 +41,10 @@ def check_crr(task):
     threshold = task.thresholds[0]
     if threshold & 1023:
         raise TaskError("The threshold must be a multiple of 1024, but is %d." % threshold)
-    if task.block is not None:
+    if task.block is None:
+        between("rule", task.rule, PRESERVE, MIN_ERROR)
+    else:
+        between("rule", task.rule, MIN_ERROR, TABLE)
         between("symbols ^ block", _power(symbols, task.block), 1, 1024)
     first = _power(symbols, task.memory or 1)
     between("the size of the prior", len(task.prior), first, first)

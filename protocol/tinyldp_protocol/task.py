@@ -247,7 +247,7 @@ def _check(task, numbers):
         ("polls", 1, task.epochs),
         ("coordinates", 2, 1 << 15),
         ("items", 1, 1024),
-        ("rule", 2 if mechanism == CRR_BATCH else 1, 3 if mechanism == CRR_BATCH else 2),
+        ("rule", PRESERVE, TABLE),
         ("loss", 1, 4),
         ("block", 2, 10),
         ("memory", 1, task.block),
@@ -383,7 +383,7 @@ def get_task(buf, end):
         else:
             name = FIELDS[last - 1]
             if name in LISTS:
-                numbers[name] = [reader.int() for _ in range(reader.array())]
+                numbers[name] = reader.ints()
             else:
                 numbers[name] = reader.int()
     reader.finish()

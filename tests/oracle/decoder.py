@@ -308,16 +308,17 @@ TASK: dict[int, tuple[str, int, int]] = {
     25: ("polls", 1, 1 << 14),
     26: ("coordinates", 2, 1 << 15),
     27: ("items", 1, 1024),
-    28: ("rule", 1, 2),
+    28: ("rule", 1, 3),
     29: ("loss", 1, 4),
     30: ("prior", 1, (1 << 15) - 1),
     31: ("transitions", 0, (1 << 14) - 1),
     32: ("costs", 0, 1023),
     33: ("block", 2, 10),
     34: ("memory", 1, 10),
+    35: ("table", 0, 1 << 15),
 }
-LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs")
-OPTIONAL = {"w", "epsilon", "delta", "bins", "missing", "polls", "costs", "memory"}
+LISTS = ("bins", "thresholds", "spends", "levels", "prior", "transitions", "costs", "table")
+OPTIONAL = {"w", "epsilon", "delta", "bins", "missing", "polls", "costs", "memory", "table"}
 STREAMS = (1, 2, 3)
 THRESH, HEAVYTHRESH = EPOCHS = (7, 8)
 CRR, CRR_BATCH = BY_BELIEF = (9, 10)
@@ -330,7 +331,7 @@ def absent(mechanism: int, rounds: bool) -> set[str]:
     """The fields that a Task of this mechanism, with a method or without, can not have."""
     if mechanism in BY_BELIEF:
         never = {"window", "k", "buckets", "spends", "method"} | OF_EPOCHS
-        return never | ({"block", "memory"} if mechanism == CRR else set())
+        return never | ({"block", "memory", "table"} if mechanism == CRR else set())
     if mechanism in STREAMS:
         return {"w", "buckets", "spends", "method"} | OF_EPOCHS | OF_CRR
     if mechanism in EPOCHS:
@@ -450,12 +451,14 @@ def check_belief(fields: dict[str, Any]) -> None:
     if threshold % 1024 or threshold == SCALE:
         raise Refused("thresholds")
     if fields["mechanism"] == CRR_BATCH:
-        if fields["rule"] != 2:
+        if fields["rule"] == 1:
             raise Refused("rule")
         if symbols ** fields["block"] > 1024:
             raise Refused("block")
         if fields.get("memory", 1) > fields["block"]:
             raise Refused("memory")
+    elif fields["rule"] == 3:
+        raise Refused("rule")
     states = symbols ** fields.get("memory", 1)
     if len(fields["prior"]) != states or sum(fields["prior"]) != 1 << 15:
         raise Refused("prior")
@@ -471,6 +474,22 @@ def check_belief(fields: dict[str, Any]) -> None:
         raise Refused("costs")
     if table != [list(column) for column in zip(*table, strict=True)]:
         raise Refused("costs")
+    if ("table" in fields) != (fields["rule"] == 3):
+        raise Refused("table")
+    if "table" in fields:
+        check_table(fields["table"], symbols ** fields["block"], threshold)
+
+
+def check_table(table: list[int], blocks: int, threshold: int) -> None:
+    """Each block is released as something; no two blocks differ by more than 2 epsilon."""
+    if blocks > 45 or len(table) != blocks**2:
+        raise Refused("table")
+    rows = [table[at : at + blocks] for at in range(0, len(table), blocks)]
+    if any(sum(row) != 1 << 15 for row in rows):
+        raise Refused("table")
+    for column in zip(*rows, strict=True):
+        if max(column) * threshold**2 > min(column) * SCALE**2:
+            raise Refused("table")
 
 
 def check_window(fields: dict[str, Any]) -> None:

@@ -321,6 +321,9 @@ def belief_fields(random: Random, mechanism: int) -> dict[str, Any]:
     batch = mechanism == decoder.CRR_BATCH
     symbols = random.choice((2, 3, 4) if batch else (2, 2, 3, 4, 8))
     block = random.choice((2, {2: 10, 3: 6}.get(symbols, 5)))
+    by_table = batch and random.random() < 0.5
+    if by_table:
+        block = random.choice((2, 3 if symbols == 2 else 2))
     memory = random.choice((1, 2)) if batch and symbols < 4 else 1
     states = symbols**memory
     drawn: dict[str, Any] = {
@@ -333,7 +336,7 @@ def belief_fields(random: Random, mechanism: int) -> dict[str, Any]:
         "resend": random.choice((1, 24, 1 << 20)),
         "beacon": random.choice((1, 256, 1 << 20)),
         "outbox": random.choice((1, 16, 255)),
-        "rule": 2 if batch else random.choice((1, 2)),
+        "rule": 3 if by_table else 2 if batch else random.choice((1, 2)),
         "loss": random.choice((1, 2, 3, 4)),
         "prior": shares(random, states, 1 << 15, 1),
         "transitions": [],
@@ -346,6 +349,8 @@ def belief_fields(random: Random, mechanism: int) -> dict[str, Any]:
         drawn["costs"] = [upper.get((max(pair), min(pair)), 0) for pair in pairs]
     if batch:
         drawn["block"] = block
+        if by_table:
+            drawn["table"] = table(random, symbols**block, drawn["thresholds"][0])
         if memory > 1 or random.random() < 0.5:
             drawn["memory"] = memory
     for name, values in {
@@ -359,6 +364,22 @@ def belief_fields(random: Random, mechanism: int) -> dict[str, Any]:
     if random.random() < 0.4:
         drawn["bins"] = sorted(random.sample(range(-LIMIT, LIMIT), symbols - 1))
     return drawn
+
+
+def table(random: Random, blocks: int, threshold: int) -> list[int]:
+    """Draw the kernel of k-RR over some of the blocks, others go to all; as far as it may be."""
+    kept = random.randint(1, blocks)
+    least = random.choice((1, 1, 20))
+    own = (1 << 15) - least * (kept - 1)
+    while own > least and own * threshold**2 > least * decoder.SCALE**2:
+        least += 1
+        own = (1 << 15) - least * (kept - 1)
+    if own < least:
+        kept, own = 1, 1 << 15
+    rows = [[least if y < kept else 0 for y in range(blocks)] for _ in range(blocks)]
+    for x, row in enumerate(rows):
+        row[x % kept] = own
+    return [number for row in rows for number in row]
 
 
 def shares(random: Random, count: int, whole: int, least: int) -> list[int]:
@@ -407,7 +428,7 @@ def task_mutant(random: Random) -> bytes:
     elif random.random() < 0.1:
         # A key that no Task has, or not this one, in its place among the others.
         pairs = {key: drawn[field] for key, (field, *_) in decoder.TASK.items() if field in drawn}
-        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 32, 34, 35, 65536))
+        key = random.choice((2, 3, 4, 6, 13, 17, 18, 19, 25, 27, 28, 32, 34, 35, 36, 65536))
         return encoder.item({key: 2} | pairs)
     else:
         edges = (0, 1, 2, 3, 4, 5, 9, 236, 256, 257, 1025, 16385, 65537, 1 << 24, LIMIT)
