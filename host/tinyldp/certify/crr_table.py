@@ -21,6 +21,9 @@ from tinyldp.crr.steps import q_of, share_of
 from tinyldp.crr.tables import TABLE_SCALE, Vertex, vertices
 from tinyldp_protocol.task import Task
 
+# Bytes of each of a table's numbers on a device.
+_NUMBER = 2
+
 
 @dataclass(frozen=True)
 class TableFigures:
@@ -30,7 +33,7 @@ class TableFigures:
     what can be released (0 where P is 0 and M isn't); fault: what does not hold, or None.
     released: how many of `blocks` can be released. epsilon: of a block; fallback: whatever the
     chain. sequence: of any w consecutive steps, which touch `releases` blocks; with_delta: of
-    them, but with probability delta. table_bytes: of a board.
+    them, but with probability delta. table_bytes: of a device, for the table as it draws from it.
     """
 
     vertices: int
@@ -115,8 +118,8 @@ def table_factor(task: Task) -> tuple[Fraction, int]:
     return worst, count
 
 
-def table_figures(task: Task, delta: Fraction | None, table_bytes: int) -> TableFigures:
-    """All of a Task's. table_bytes: see TableFigures."""
+def table_figures(task: Task, delta: Fraction | None) -> TableFigures:
+    """All of a Task's. delta: see TableFigures, for a Task with w."""
     epsilon = log_upper(1 / q_of(task))
     factor, count = table_factor(task)
     columns = _columns(task, None)
@@ -140,7 +143,7 @@ def table_figures(task: Task, delta: Fraction | None, table_bytes: int) -> Table
         sequence=sequence,
         delta=delta or None,
         with_delta=tailed,
-        table_bytes=table_bytes,
+        table_bytes=_NUMBER * len(columns) ** 2,
     )
 
 
