@@ -252,7 +252,9 @@ def write() -> None:
         ),
         "## Instances",
         "",
-        "Bytes of heap of one mechanism, by window with 16-bit values, oracles by symbols (wasm).",
+        "Bytes of heap of one mechanism, by window with 16-bit values, oracles by symbols (wasm),",
+        "with what its set-up leaves to a collection. Blocks by a table have one of S x S 16-bit",
+        "numbers, S = symbols^block, at most 45.",
         "",
     ]
     instances = printed("wasm", "instances")

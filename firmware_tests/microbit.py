@@ -20,6 +20,7 @@ from tinyldp.lanes.lane import Lane, Process, Stoppable
 from tinyldp.lanes.packages import sources
 from tinyldp_protocol.task import (
     CRR,
+    CRR_BATCH,
     GRR,
     JITTERSORT,
     LBA,
@@ -29,6 +30,7 @@ from tinyldp_protocol.task import (
     RANSWITCH,
     SCALE,
     STASWITCH,
+    TABLE,
     THRESH,
     Task,
     write_file,
@@ -90,6 +92,15 @@ def crr(symbols: int, **changed: int | list[int]) -> Changes:
         "transitions": [stays if x == y else 500 for x in range(n) for y in range(n)],
         **changed,
     }
+
+
+def crr_by_table(symbols: int, block: int) -> Changes:
+    """The same of blocks by a table, each other one a tenth as likely."""
+    blocks = symbols**block
+    least = (1 << 15) // (blocks + 9)
+    own = (1 << 15) - least * (blocks - 1)
+    table = [own if x == y else least for x in range(blocks) for y in range(blocks)]
+    return crr(symbols, mechanism=CRR_BATCH, rule=TABLE, block=block, table=table)
 
 
 _ORACLE: Changes = {"window": None, "k": None, "symbols": 16}

@@ -51,6 +51,7 @@ def run_locked(lane: Lane, *args: int | str, program: str = "locked.py") -> Resu
         (CRR, 1, 1_000, 0),
         (CRR, 16, 1_000, 0),
         (CRR_BATCH, 1, 2_000, 1),
+        (CRR_BATCH, 16, 10_000, 1),
     ],
 )
 def test_the_sample_path_allocates_nothing(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firmware_tests.microbit import RAN, STA, TASKS, crr, jittersort, lba, make_task
+from firmware_tests.microbit import RAN, STA, TASKS, crr, crr_by_table, jittersort, lba, make_task
 from tests.epochs_tasks import epoch_task
 from tinyldp.errors import UserError
 from tinyldp.flash.build import _KEPT, CLASSES, MAIN, SAMPLE, build_microbit, task_data
@@ -343,6 +343,8 @@ class TestBuild:
     def test_crr_of_blocks_and_of_least_loss_is_refused(self) -> None:
         with pytest.raises(UserError, match="CRR of blocks does not fit on a micro:bit"):
             build_microbit(make_task(**crr(2, mechanism=CRR_BATCH, rule=MIN_ERROR, block=3)))
+        with pytest.raises(UserError, match="CRR of blocks does not fit on a micro:bit"):
+            build_microbit(make_task(**crr_by_table(2, 2)))
         with pytest.raises(UserError, match=r'"min_error" does not fit .* "preserve" it fits'):
             build_microbit(make_task(**crr(2, rule=MIN_ERROR)))
 

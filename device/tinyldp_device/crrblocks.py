@@ -68,12 +68,12 @@ class CrrBlocks:
         unit = total
         while unit >= total:
             unit = self._entropy.word() // share
-        # A word is drawn for what is told, too, and all is counted whatever is released: else the
-        # time would tell the two apart.
+        # A word is drawn for what is told, too, and all units are counted: else the time would tell
+        # it from what is sampled.
         k = 0
         for i in range(coupling.count):
             unit -= units[i]
-            # As long as that is not below 0, with no branch.
+            # 1 until that is below 0, without a branch.
             k += (unit >> 15) + 1
         if told >= 0:
             k = told

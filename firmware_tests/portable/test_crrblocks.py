@@ -171,6 +171,39 @@ def test_each_word_of_a_block():
         assert device._entropy.used == 1 + len(words)
 
 
+class Looked:
+    """Units that count how often they are looked at."""
+
+    def __init__(self, units):
+        self.units = units
+        self.looks = 0
+
+    def __getitem__(self, k):
+        self.looks += 1
+        return self.units[k]
+
+
+def test_a_block_that_is_told_takes_as_long_as_one_that_is_sampled():
+    """All units are counted, whichever block is read and whatever is released, and why."""
+    task = task_of(2, stays=15000, block=3, thresholds=[SCALE // 16])
+    seen = set()
+    for first in (0, SCALE - 1):
+        for word in (0, SCALE // 3, SCALE - 1):
+            for x in range(8):
+                device = CrrBlocks(task, Words([first, word, 0, 0, 0]))
+                coupling = device.coupling
+                marginal = coupling.marginal = Looked(coupling.marginal)
+                fill = coupling.fill = Looked(coupling.fill)
+                # Units that are changed by the belief are none of this.
+                coupling.make = coupling.update = lambda length: None
+                device._block = x
+                device._taken = 3
+                device._release()
+                seen.add((x, device._released))
+                assert marginal.looks + fill.looks == coupling.count > 2, (first, word, x)
+    assert len(seen) > 16
+
+
 def test_the_belief_follows_what_was_released():
     task = task_of(2, stays=14000, block=2, prior=[16384, 16384])
     device = CrrBlocks(task, Words([SCALE - 1, 0]))

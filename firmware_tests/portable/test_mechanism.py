@@ -1,10 +1,11 @@
 """mechanism: the one that the Task names, with the words that it takes; whole devices of each."""
 
-from helpers import BY_BELIEF, EACH, FakeLink, Mixed, Words, crr_task, task_of
+from helpers import BY_BELIEF, EACH, FakeLink, Mixed, Words, crr_task, table_task, task_of
 
 from tinyldp_device.agent import Agent
 from tinyldp_device.crr import Crr
 from tinyldp_device.crrblocks import CrrBlocks
+from tinyldp_device.crrtables import CrrTable
 from tinyldp_device.jittersort import JitterSort
 from tinyldp_device.mechanism import make_mechanism, pool_words, step_words
 from tinyldp_device.oracles import Grr, Olh, Oue
@@ -22,6 +23,8 @@ from tinyldp_protocol.task import (
     STASWITCH,
 )
 
+# In place of a mechanism's number, which is that of CRR_BATCH.
+BY_TABLE = 100
 CLASSES = {
     RANSWITCH: RanSwitch,
     STASWITCH: StaSwitch,
@@ -31,16 +34,19 @@ CLASSES = {
     OLH: Olh,
     CRR: Crr,
     CRR_BATCH: CrrBlocks,
+    BY_TABLE: CrrTable,
 }
 
 
 def any_task(number, **changed):
     """A small Task of any of them."""
+    if number == BY_TABLE:
+        return table_task(**changed)
     return (crr_task if number in BY_BELIEF else task_of)(number, **changed)
 
 
 def test_the_one_that_the_task_names():
-    assert sorted(CLASSES) == sorted(EACH) + sorted(BY_BELIEF)
+    assert sorted(CLASSES) == sorted(EACH) + sorted(BY_BELIEF) + [BY_TABLE]
     for number in CLASSES:
         assert type(make_mechanism(any_task(number), Mixed(1))) is CLASSES[number]
 
@@ -71,14 +77,14 @@ def test_words_of_a_step():
             assert entropy.used == 20 * step_words(task)
             assert pool_words(task) == max(64, step_words(task))
     # A block takes those of a step, once.
-    for number, steps in ((CRR, 20), (CRR_BATCH, 40)):
-        task = crr_task(number)
+    for number, steps, words in ((CRR, 20, 40), (CRR_BATCH, 40, 40), (BY_TABLE, 40, 20)):
+        task = any_task(number)
         # Nor does Mixed(2) have one that is drawn again.
         entropy = Counted(2)
         mechanism = make_mechanism(task, entropy)
         for _ in range(steps):
             mechanism.step(3)
-        assert entropy.used == 20 * step_words(task) == 40
+        assert entropy.used == 20 * step_words(task) == words
 
 
 class Flow(Mixed):
@@ -146,6 +152,8 @@ def test_frames_hold_the_reports():
         (CRR, {"rule": 2, "loss": 2}),
         (CRR_BATCH, {}),
         (CRR_BATCH, {"block": 3}),
+        (BY_TABLE, {}),
+        (BY_TABLE, {"loss": 3}),
     ):
         for batch in (1, 3):
             task = any_task(number, batch=batch, outbox=30, **changes)
@@ -166,6 +174,16 @@ def test_frames_hold_the_reports():
             assert len(expected) == 20 * task.width
             # Padding.
             assert found[len(expected) :] == [0] * (-20 % batch * task.width)
+
+
+def test_an_incomplete_block_is_released_unless_by_a_table():
+    for number, count in ((CRR_BATCH, 21), (BY_TABLE, 20)):
+        for batch in (1, 3):
+            task = any_task(number, batch=batch, outbox=30)
+            found, agent = released(task, [3] * 21)
+            # What is beyond them is padding.
+            assert (agent.count, agent.health) == (count, m.ENDED)
+            assert len(found) == count + -count % batch
 
 
 def test_what_is_no_reading_is_missing():
@@ -213,10 +231,10 @@ def test_words_that_end_end_the_device_by_name():
         task = any_task(number, batch=4)
         link = FakeLink()
         agent = Agent(task, Ending([5] * 33), link, b"somebody")
-        for i in range(50):
+        for i in range(80):
             agent.tick(i)
             agent.service()
         assert agent.health == m.ENTROPY_FAILED
         # Nothing of an unfinished report is counted.
-        expected = {1: 33, 2: 33, 3: 15, 4: 33, 5: 8, 6: 11, 9: 16, 10: 32}[number]
+        expected = {1: 33, 2: 33, 3: 15, 4: 33, 5: 8, 6: 11, 9: 16, 10: 32, BY_TABLE: 66}[number]
         assert agent.count == expected, (number, agent.count)

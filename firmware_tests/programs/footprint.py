@@ -52,7 +52,7 @@ def instances():
             kept = make_mechanism(task, words)
             print(name + "-" + str(size), heap() - before)
             del kept
-    from helpers import crr_task
+    from helpers import crr_task, krr_table
 
     for name, mechanism, rule, symbols, block in (
         ("CRR-preserve", 9, 1, 4, None),
@@ -63,10 +63,19 @@ def instances():
         ("CRR_BATCH-3x", 10, 2, 2, 3),
         ("CRR_BATCH-3x", 10, 2, 4, 3),
         ("CRR_BATCH-10x", 10, 2, 2, 10),
+        ("CRR_BATCH-table-2x", 10, 3, 4, 2),
+        ("CRR_BATCH-table-3x", 10, 3, 3, 3),
+        ("CRR_BATCH-table-2x", 10, 3, 6, 2),
     ):
-        chances = [16384 // symbols] * (symbols * symbols)
         prior = [32768 // symbols] * symbols
+        prior[0] += 32768 % symbols
+        chances = [16384 // symbols] * symbols
+        chances[0] += 16384 % symbols
+        chances *= symbols
         changes = {"rule": rule, "symbols": symbols, "prior": prior, "transitions": chances}
+        if rule == 3:
+            # As far as the threshold allows: up to 16 times as likely.
+            changes["table"] = krr_table(symbols**block, 32768 // (symbols**block + 15) + 1)
         task = crr_task(mechanism, block=block, **changes)
         make_mechanism(task, words)
         before = heap()

@@ -6,7 +6,7 @@ What allocates raises MemoryError. One argument more plants an allocation.
 import sys
 
 import micropython
-from helpers import Filler, crr_task, task_of
+from helpers import Filler, crr_task, table_task, task_of
 
 from tinyldp_device.agent import Agent
 from tinyldp_device.entropy import Entropy
@@ -58,9 +58,12 @@ if mechanism == 4 and batch > 1:
 if mechanism == 6 and batch > 1:
     changes.update(buckets=1000, thresholds=[SCALE // 1001])
 if mechanism > 8:
-    # With one symbol in a frame CRR keeps the frequencies, else it errs least.
+    # With one symbol in a frame CRR keeps the frequencies, else it errs least; blocks are released
+    # by beliefs, else by a table.
     rule = 1 if batch == 1 and mechanism == 9 else 2
     task = crr_task(mechanism, batch=batch, outbox=16, rule=rule)
+    if batch > 1 and mechanism == 10:
+        task = table_task(batch=batch, outbox=16)
 else:
     task = task_of(mechanism, **changes)
 agent = Agent(task, Entropy(Filler(), pool_words(task)), Quiet(), b"somebody")
