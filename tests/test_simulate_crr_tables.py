@@ -199,7 +199,7 @@ def test_a_simulation_keeps_to_the_certificate() -> None:
 
 
 def test_smoothed_shares_cover_the_truth() -> None:
-    """60 shares within 5.5 deviations of 800 devices on the chain: false alarms in 3e-6 of seeds."""
+    """60 shares within 5.5 deviations of 800 devices on the chain: false alarms: 3e-6."""
     task = table_task(*MILD, 1)
     found = simulate(task, 800, 60, 3)
     assert isinstance(found, CrrSimulation)
