@@ -137,7 +137,7 @@ def test_bad_studies_get_one_sentence(tmp_path, old, new, sentence):
         ("block = 2", "", "block is missing"),
         ("block = 2", "block = 1", "block must lie in 2..10, but is 1"),
         ("block = 2", "block = 2\nmemory = 3", "memory must lie in 1..2, the block, but is 3"),
-        ("block = 2", 'block = 2\nrule = "preserve"', 'rule must be "min_error" for crr-batch'),
+        ("block = 2", 'block = 2\nrule = "preserve"', 'rule must be "min_error" or "table"'),
         ("domain = 2", "domain = 12", "transitions must be 12 rows"),
     ],
 )

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.couplings import stored
+from tinyldp.crr.tables import TableBeliefs
 from tinyldp_device.blocks import NOWHERE, BlockCoupling
 from tinyldp_device.coupling import BELIEF
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
 
@@ -167,6 +168,8 @@ class BlockBeliefs:
         return where.reshape(-1)[:-1].astype(np.int32)
 
 
-def make_beliefs(task: Task) -> Beliefs | BlockBeliefs:
+def make_beliefs(task: Task) -> Beliefs | BlockBeliefs | TableBeliefs:
     """Those of a Task, none of which is known yet but the first."""
+    if task.rule == TABLE:
+        return TableBeliefs(task)
     return Beliefs(task) if task.block is None else BlockBeliefs(task)

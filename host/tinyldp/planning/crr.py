@@ -18,12 +18,15 @@ from tinyldp.crr_study import CrrSettings
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.study import EPSILON_UNIT, Study
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import TABLE, Task
 
 
-def choose_crr(study: Study) -> Task:
+def choose_crr(study: Study, progress: Progress | None = None) -> Task:
     """The Task of a study of CRR, trained where the study says so.
+
+    progress: told the linear programs of a table that are solved.
 
     Raises UserError, one sentence, for series that can't be read or say too little, an epsilon
     below CRR's resolution, and tables that are larger than the board's memory for them.
@@ -31,7 +34,8 @@ def choose_crr(study: Study) -> Task:
     settings = study.crr
     assert settings is not None
     trained = with_model(study, settings)
-    task = trained.task(None if study.thresholds else [share(study) << 10])
+    chosen = None if study.thresholds else [share(study) << 10]
+    task = trained.task(chosen)
     room = settings.room
     need = 0 if room is None else table_bytes(task)
     if room is not None and need > room:
@@ -42,7 +46,11 @@ def choose_crr(study: Study) -> Task:
             + (_shorter(trained, task, room) if settings.block else "fewer symbols")
             + f", or name {need:,} or more in [fleet] board_memory."
         )
-    return task
+    if task.rule != TABLE:
+        return task
+    assert trained.crr is not None
+    made = make_table(task, progress).table
+    return replace(trained, crr=replace(trained.crr, table=made)).task(chosen)
 
 
 def _shorter(study: Study, task: Task, room: int) -> str:

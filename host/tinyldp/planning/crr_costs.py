@@ -183,6 +183,14 @@ def _beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
     )
 
 
+def rule_loss(task: Task, policy: Policy) -> tuple[float, float]:
+    """(expected loss of a step, its standard error) of a Task under a policy."""
+    block = task.block or 1
+    together = block_loss(losses_of(task), block)
+    mean, costs = _losses(_history(policy, len(together)), share_of(task), together, block)
+    return mean, _spread(costs)
+
+
 def _history(policy: Policy, size: int) -> list[Step]:
     generator = random.Random(_SEED)
     step, found = policy.first(), []
@@ -256,7 +264,9 @@ def _long_run(task: Task, steps: list[Step]) -> Array:
 def table_bytes(task: Task) -> int:
     """Of the mechanism's own arrays and its Task's lists, on a 32-bit board."""
     return held_bytes(make_mechanism(task, _NoWords())) + _WORD * sum(
-        len(numbers) for numbers in (task.prior, task.transitions, task.costs) if numbers
+        len(numbers)
+        for numbers in (task.prior, task.transitions, task.costs, task.table)
+        if numbers
     )
 
 
@@ -297,7 +307,9 @@ def described(task: Task) -> str:
     if task.block is not None:
         text += f", blocks of {task.block} steps, memory {task.memory or 1}"
     share = float(q_of(task))
-    return f"{text}, threshold {task.thresholds[0]} of 2^24 ({share:.4g} of releases tell nothing)"
+    text += f", threshold {task.thresholds[0]} of 2^24"
+    # With a table nothing is drawn with it.
+    return text if task.table is not None else f"{text} ({share:.4g} of releases tell nothing)"
 
 
 def cost_lines(task: Task, costs: CrrCosts) -> list[str]:

@@ -19,7 +19,7 @@ from tinyldp.figures import counted, down
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import SCALE, TABLE, Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.records import Stream
@@ -198,14 +198,22 @@ def _excess(task: Task, found: Population) -> dict[str, Any] | None:
 def crr_summary(table: dict[str, Any]) -> str:
     """One paragraph of what a table holds."""
     unit = "step" if table["block"] is None else f"block of {table['block']} steps"
+    belief = (
+        "the device's own belief; what holds against the exact one, and if the chain is another,"
+        " is in the certificate."
+    )
+    if table["rule"] == RULE_NAMES[TABLE]:
+        belief = (
+            "what is known of the chain and of all releases before; what holds if the chain is"
+            " another is in the certificate."
+        )
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
         f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
         f" than it was just before, by more than {digits_up(Fraction(table['epsilon']))} nats"
-        " against the device's own belief; what holds against the exact one, and if the chain is"
-        " another, is in the certificate. Later releases tell of the same values again: what they"
-        " add comes on top."
+        f" against {belief} Later releases tell of the same values again: what they add comes on"
+        " top."
     )
     if table["steps"]:
         last = table["steps"][-1]

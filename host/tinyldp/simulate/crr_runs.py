@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.lp import losses_of
+from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
@@ -19,7 +20,7 @@ from tinyldp.simulate.crr import DEVICES, make_fleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
 from tinyldp.simulate.sources import make_stream
 from tinyldp.simulate.words import DrawnWords
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import TABLE, Task
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +46,8 @@ def simulate_crr(
     """Run a fleet for `steps` steps on a source (MODEL: the Task's own chain; else see sources).
 
     smoothed: the first devices, 200,000 of their steps, are also smoothed (estimate.crr).
-    Raises UserError for a source that can't be played, and for numbers beyond all patience.
+    Raises UserError for a source that can't be played, for numbers beyond all patience, and with a
+    table for less than a block.
     """
     started = time.perf_counter()
     n = task.symbols
@@ -54,6 +56,11 @@ def simulate_crr(
     if source != MODEL:
         stream = make_stream(source, task, devices, steps, stream_seed)
         steps = min(steps, len(stream.counts))
+    if task.rule == TABLE:
+        # An incomplete block is never released.
+        steps -= steps % task.block
+        if not steps:
+            raise UserError(f"A table releases blocks of {task.block} steps: simulate more steps.")
     sample = min(devices, max(1, _SMOOTHED // steps))
     original, released = np.zeros((2, sample, steps), dtype=np.uint16)
     pairs = np.zeros((steps, n * n), dtype=np.int64)
@@ -120,7 +127,7 @@ def _few(task: Task, devices: int, steps: int) -> None:
 
 
 def _smooth(
-    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs
+    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs | TableBeliefs
 ) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     steps = released.shape[1]
