@@ -234,6 +234,19 @@ def test_without_a_margin_rounding_is_not_private(monkeypatch: pytest.MonkeyPatc
     assert bare.loss > made.loss + 0.01
 
 
+def test_units_are_moved_to_where_they_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a large epsilon, where few units are left for lies; and what is not private is dropped."""
+    task = table_task(*random_chain(np.random.default_rng(4), 3, 1), 6)
+    made = make_table(task)
+    monkeypatch.setattr(crr_tables, "improved", lambda table, *_: table)
+    plain = make_table(task)
+    assert table_fault(task, made.table) is None
+    assert made.optimum <= made.loss < plain.loss
+    only_truth = np.eye(9, dtype=np.int64) * TABLE_SCALE
+    monkeypatch.setattr(crr_tables, "improved", lambda *_: only_truth)
+    assert make_table(task).table == plain.table
+
+
 def test_a_table_that_tells_nothing_is_said_to(tmp_path: Path) -> None:
     text = STUDY.replace("[[0.75, 0.25], [0.3, 0.7]]", "[[0.9, 0.1], [0.8, 0.2]]")
     made = plan(written(tmp_path, text.replace("epsilon = 1", "epsilon = 0.1")))

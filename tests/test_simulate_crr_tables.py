@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from fractions import Fraction
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -31,7 +33,9 @@ from tinyldp.estimate.crr import decode, population
 from tinyldp.report import report_data, text_report
 from tinyldp.simulate import CrrSimulation, crr_tables, simulate, text_simulation
 from tinyldp.simulate.crr import release
+from tinyldp.simulate.crr_sweeps import sweep_crr
 from tinyldp.simulate.words import DrawnWords, GivenWords
+from tinyldp.study import load_study
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import SCALE, Task
 
@@ -235,3 +239,18 @@ def test_a_report_follows_the_leakage() -> None:
     text = " ".join(text_report(data).split())
     assert "what is known of the chain and of all releases before" in text
     assert "the device's own belief" not in text
+
+
+def test_a_sweep_plans_a_table_at_each_setting(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        '[study]\nname = "s"\n[mechanism]\nname = "crr-batch"\nrule = "table"\nblock = 2\n'
+        "transitions = [[0.75, 0.25], [0.3, 0.7]]\n[privacy]\nepsilon = 1\n[values]\ndomain = 2\n"
+    )
+    swept = sweep_crr(
+        load_study(path), 200, 21, 1, epsilons=(Fraction(1), Fraction(2)),
+        correlations=(Fraction(1, 2),),
+    )  # fmt: skip
+    assert swept.rule == "table"
+    first, second = swept.own
+    assert second.loss < first.loss < first.krr

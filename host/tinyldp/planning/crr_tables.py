@@ -8,8 +8,9 @@ vertices of crr.tables), and b* the law in the long run:
 
 in floats, by HiGHS (through SciPy). A table of integers over 2^15 is off from M by less than a
 unit, and P_b by as much: so bounds are narrowed by as little as makes the rounded table private,
-which is decided exactly (certify.crr_table). k-RR of whole blocks keeps to these constraints, and
-a table that always says the same does: there always is one.
+which is decided exactly (certify.crr_table); then units are moved to where they cost less. k-RR of
+whole blocks keeps to these constraints, and a table that always says the same does: there always
+is one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tinyldp.crr.model import ROW_SCALE
 from tinyldp.crr.steps import share_of
 from tinyldp.crr.tables import TABLE_SCALE, laws, long_run
 from tinyldp.errors import UserError
+from tinyldp.planning.crr_table_rounding import improved, rounded
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -75,14 +77,21 @@ def make_table(task: Task, progress: Progress | None = None) -> Made:
         for at, margin in enumerate(_MARGINS):
             kernel = program.solve(margin / TABLE_SCALE, highest > least)
             told()
-            table = None if kernel is None else _rounded(kernel)
-            if table is not None and table_fault(task, table.ravel().tolist()) is None:
+            table = None if kernel is None else rounded(kernel)
+            if table is not None and _private(task, table):
                 found.append(table)
                 told(len(_MARGINS) - at - 1)
                 break
-    losses = [float((costs * table).sum()) / TABLE_SCALE for table in found]
-    chosen = int(np.argmin(losses))
-    return Made(tuple(found[chosen].ravel().tolist()), optimum, losses[chosen])
+    chosen = min(found, key=lambda table: float((costs * table).sum()))
+    better = improved(chosen, costs, program.vertices, program.q)
+    if _private(task, better):
+        chosen = better
+    loss = float((costs * chosen).sum()) / TABLE_SCALE
+    return Made(tuple(chosen.ravel().tolist()), optimum, loss)
+
+
+def _private(task: Task, table: Array) -> bool:
+    return table_fault(task, table.ravel().tolist()) is None
 
 
 def least_table_loss(task: Task) -> float:
@@ -104,8 +113,8 @@ class _Program:
 
     def __init__(self, task: Task, costs: Array) -> None:
         first, after = laws(task)
-        self._vertices = np.vstack([first, after])
-        self._q = share_of(task) / ROW_SCALE
+        self.vertices = np.vstack([first, after])
+        self.q = share_of(task) / ROW_SCALE
         self._costs = costs
 
     def best(self) -> Array:
@@ -129,10 +138,10 @@ class _Program:
 
         size = len(self._costs)
         used = np.arange(size) if columns is None else np.flatnonzero(columns)
-        m, k = len(used), len(self._vertices)
+        m, k = len(used), len(self.vertices)
         if not m:
             return None
-        q = self._q
+        q = self.q
         one, each = eye(m, format="csr"), eye(size * m, format="csr")
         rows, laws_ = np.ones((size, 1)), np.ones((k, 1))
         # Variables: M, row by row; lo; hi; P of each vertex.
@@ -155,7 +164,7 @@ class _Program:
                 [
                     [kron(eye(size), np.ones((1, m))), csr_matrix((size, (2 + k) * m))],
                     [
-                        kron(csr_matrix(self._vertices), one),
+                        kron(csr_matrix(self.vertices), one),
                         bmat([[csr_matrix((k * m, 2 * m)), -eye(k * m)]]),
                     ],
                 ],
@@ -170,19 +179,6 @@ class _Program:
         kernel = np.zeros((size, size))
         kernel[:, used] = program.x[: size * m].reshape(size, m)
         return kernel
-
-
-def _rounded(kernel: Array) -> Array:
-    """Integers whose rows sum to 2^15, each less than a unit off: by largest remainder."""
-    exact = kernel / kernel.sum(axis=1, keepdims=True) * TABLE_SCALE
-    # What the solver left of nothing is nothing.
-    exact[exact < 1e-3] = 0.0
-    table = np.floor(exact).astype(np.int64)
-    rest = exact - table
-    for row, left in zip(table, rest, strict=True):
-        short = TABLE_SCALE - int(row.sum())
-        row[np.argsort(-left, kind="stable")[:short]] += 1
-    return table
 
 
 def _constant(costs: Array) -> Array:
