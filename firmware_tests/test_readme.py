@@ -114,8 +114,8 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
     need("microbit", Microbit.missing())
     (tmp_path / "sample.py").write_text(block("python", "% 40"))
     study = block("toml", '"sensor"')
-    assert "outbox = 64" in study
-    (tmp_path / "sensor.toml").write_text(study.replace("outbox = 64", "outbox = 4"))
+    assert "outbox = 128" in study
+    (tmp_path / "sensor.toml").write_text(study.replace("outbox = 128", "outbox = 4"))
     plan, certify, _, collect, _ = block("sh", "flash sensor.task --port").strip().split("\n")
     subprocess.run(command(plan), cwd=tmp_path, check=True)
     subprocess.run(command(certify), cwd=tmp_path, check=True)
@@ -127,7 +127,7 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
             text += line
         port = json.loads(text)["port"]
         try:
-            named = study.replace("outbox = 64", "outbox = 4").replace("/dev/ttyACM0", port)
+            named = study.replace("outbox = 128", "outbox = 4").replace("/dev/ttyACM0", port)
             (tmp_path / "sensor.toml").write_text(named)
             done = subprocess.run(
                 [*command(collect), "--json"],
