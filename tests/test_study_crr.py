@@ -7,9 +7,10 @@ import pytest
 from tests.crr_studies import ROWS, STUDY, crr_study, write_crr
 from tests.planning_studies import study_text
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
-from tinyldp.crr.training import load_series, train
+from tinyldp.crr.training import train
 from tinyldp.errors import UserError
 from tinyldp.planning.crr import choose_crr, with_model
+from tinyldp.recordings import load_table
 from tinyldp.study import load_study
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
@@ -157,7 +158,7 @@ def test_other_mechanisms_have_none_of_it(tmp_path, name):
 
 def test_training_counts_what_follows_and_never_across_a_gap(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n0,2\n1,\n0,2\n1,2\n")
-    series = load_series(tmp_path / "t.csv")
+    series = load_table(tmp_path / "t.csv").series
     assert series == [[0, 1, 0, 1], [2, None, 2, 2]]
     model = train(series, 3, 1, Fraction(1))
     # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 once, and each count has one more.

@@ -8,24 +8,12 @@ from pathlib import Path
 
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, Model, whole_shares
 from tinyldp.errors import UserError
-from tinyldp.recordings import load_recording, load_table
+from tinyldp.recordings import load_table
 
 PUBLIC = (
     "The prior and the transitions were estimated from training series and are in the Task, which "
     "everyone may see: the series must be public, for they are protected by nothing."
 )
-
-
-def load_series(path: str | Path) -> list[list[int | None]]:
-    """The series of a file: each column of a table, or a recording (AWD, or a column `value`).
-
-    Raises UserError, with the line where there is one, for what can't be read.
-    """
-    path = Path(path)
-    if path.suffix.lower() == ".awd" or _has_value(path):
-        return [load_recording(path).readings]
-    table = load_table(path)
-    return [list(column) for column in zip(*table, strict=True)]
 
 
 def symbols_of(
@@ -116,7 +104,7 @@ def trained_model(
     series = [
         symbols_of(readings, bins, missing, symbols, path)
         for path in paths
-        for readings in load_series(path)
+        for readings in load_table(path).series
     ]
     try:
         return train(series, symbols, memory, smoothing)
@@ -130,15 +118,3 @@ def _digits(state: int, symbols: int, memory: int) -> str:
         digits.append(str(state % symbols))
         state //= symbols
     return ", ".join(reversed(digits))
-
-
-def _has_value(path: Path) -> bool:
-    """Whether a CSV names one of several columns `value`, as recordings do."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            line = file.readline(1 << 16)
-    except OSError:
-        return False
-    for mark in ",;\t":
-        line = line.replace(mark, "\n")
-    return "value" in [cell.strip().lower() for cell in line.split("\n")]

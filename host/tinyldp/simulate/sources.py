@@ -12,9 +12,9 @@ recordings     Activity of the wearers in recordings.sample_recordings, in epoch
                each whole day (1,440 steps) of each wearer is one series. The Task's bins make
                classes of the counts; without bins, class 0 is no activity, and the others part
                the counts above zero into equal shares. A missing epoch is the Task's missing.
-a CSV file     One row for each step, one column for each series, `,`, `;` or tab between
-               them, with or without a header row: whole numbers, an empty cell for a missing
-               reading. With bins in the Task these are readings, without them symbols 0..d-1.
+a CSV file     One row for each step, one column for each series, or the one named `value` (see
+               tinyldp.recordings). With bins in the Task these are readings, without them
+               symbols 0..d-1; a missing one is the Task's missing.
 
 Device i plays series i modulo their number, from the first step on.
 """
@@ -201,14 +201,15 @@ def _binned(task: Task, series: _Series, bins: Array) -> Array:
 
 
 def _file(task: Task, path: Path) -> Array:
-    series = _series(load_table(path))
+    table = load_table(path)
+    series = _series(table.rows)
     if task.bins is not None:
         return _binned(task, series, np.array(task.bins))
     wrong = ~series.absent & ((series.readings < 0) | (series.readings >= task.symbols))
     if wrong.any():
         step, column = np.argwhere(wrong)[0]
         raise UserError(
-            f"{path}: {series.readings[step, column]} in step {step}, column {column + 1} is no"
-            f" symbol of the study, which has 0..{task.symbols - 1} and no bins."
+            f"{path}, {table.place(step, column)}: {series.readings[step, column]} is no symbol of"
+            f" the study, which has 0..{task.symbols - 1} and no bins."
         )
     return np.where(series.absent, task.missing or 0, series.readings)
