@@ -1,5 +1,6 @@
 """Studies of CRR: what they state, what they learn, and one sentence for what is wrong."""
 
+import json
 from fractions import Fraction
 
 import pytest
@@ -9,9 +10,11 @@ from tests.planning_studies import study_text
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
 from tinyldp.crr.training import train
 from tinyldp.errors import UserError
-from tinyldp.planning.crr import choose_crr, with_model
-from tinyldp.recordings import load_table
+from tinyldp.planning import plan, text_plan
+from tinyldp.planning.crr import choose_crr
+from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.study import load_study
+from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
 PRIOR = "prior = [0.4, 0.35, 0.25]"
@@ -156,15 +159,12 @@ def test_other_mechanisms_have_none_of_it(tmp_path, name):
         load_study(path)
 
 
-def test_training_counts_what_follows_and_never_across_a_gap(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n0,2\n1,\n0,2\n1,2\n")
-    series = load_table(tmp_path / "t.csv").series
-    assert series == [[0, 1, 0, 1], [2, None, 2, 2]]
-    model = train(series, 3, 1, Fraction(1))
-    # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 once, and each count has one more.
+def test_training_counts_what_follows_but_not_from_series_to_series():
+    model = train([[0, 1, 0, 1], [2, 2, 2]], 3, 1, Fraction(1))
+    # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 twice, and each count has one more.
     assert model.transitions == tuple(
         whole_shares([Fraction(n) for n in row], ROW_SCALE)[i]
-        for row in ([1, 3, 1], [2, 1, 1], [1, 1, 2])
+        for row in ([1, 3, 1], [2, 1, 1], [1, 1, 3])
         for i in range(3)
     )
     assert model.prior == tuple(whole_shares([Fraction(n) for n in (3, 3, 4)], PRIOR_SCALE))
@@ -177,21 +177,86 @@ def test_training_with_memory(tmp_path):
     assert sum(model.prior) == PRIOR_SCALE
 
 
-def test_training_makes_symbols_as_devices_do(tmp_path):
-    (tmp_path / "t.csv").write_text("value\n5\n12\n\n25\n7\n")
-    study = crr_study(tmp_path, TRAIN.replace("domain = 3", "bins = [10, 20]"))
-    settings = study.crr
-    assert settings is not None
-    model = with_model(study, settings).crr
-    assert model is not None
-    assert model.model == train([[0, 1, None, 2, 0]], 3, 1, Fraction(1, 2))
+@pytest.mark.parametrize(
+    ("values", "symbols"),
+    [
+        ("bins = [10, 20]", [0, 1, 0, 2, 0, 0]),
+        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 0, 1]),
+        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 0, 3]),
+    ],
+)
+def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
+    """Gaps, too: a device sends a symbol for them, and a belief goes on from that."""
+    readings = [5, 12, None, 25, 7, None]
+    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n7\n""\n')
+    study = crr_study(tmp_path, TRAIN.replace("domain = 3", values))
+    trained, training = trained_study(study)
+    device = Quantizer(choose_crr(study))
+    assert [device.symbol(reading) for reading in readings] == symbols
+    n = study.domain
+    assert trained.crr is not None
+    assert trained.crr.model == train([symbols], n, 1, Fraction(1, 2))
+    assert training is not None
+    assert (training.readings, training.gaps, training.gap) == (6, 2, study.missing or 0)
+    assert training.seen == tuple(symbols.count(symbol) for symbol in range(n))
+    said = f"(2 of them missing and counted as symbol {training.gap}, as a device sends them)"
+    assert said in training_line(training)
+
+
+def test_a_plan_says_what_it_was_trained_on(tmp_path):
+    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n")
+    (tmp_path / "b.csv").write_text("1\n" * 3)
+    text = TRAIN.replace('"t.csv"', '["a.csv", "b.csv"]').replace("domain = 3", "domain = 4")
+    planned = plan(write_crr(tmp_path, text))
+    content = json.loads(json.dumps(planned.to_json()))["training"]
+    assert content == {
+        "files": [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")],
+        "series": 3,
+        "readings": 29,
+        "gaps": 1,
+        "gap_symbol": 0,
+        "transitions": 26,
+        "unseen_symbols": [2, 3],
+        "rare_rows": [{"after": [2], "seen": 0}, {"after": [3], "seen": 0}],
+        "warnings": content["warnings"],
+    }
+    said = text_plan(planned)
+    assert (
+        "\nTrained: 2 files, 3 series, 29 readings (1 of them missing and counted as symbol 0, as "
+        "a device sends them), 26 transitions from one to the next.\n"
+    ) in said
+    assert (
+        "\nWarning: The training series never show symbols 2 and 3, and show fewer than 10 "
+        "transitions after symbols 2 and 3: what the model says of these is mostly smoothing, or "
+        "chance.\n"
+    ) in said
+    assert plan(write_crr(tmp_path)).to_json()["training"] is None
+
+
+def test_rows_that_were_hardly_seen(tmp_path):
+    """Ten are enough; of runs of symbols there may be too many to name."""
+
+    def said(content, text=TRAIN):
+        (tmp_path / "t.csv").write_text(content)
+        training = trained_study(crr_study(tmp_path, text))[1]
+        assert training is not None
+        return training_json(training)
+
+    enough = said("0\n" * 11 + "1\n" * 10 + "2\n" * 11)
+    assert (enough["rare_rows"], enough["warnings"], enough["gaps"]) == ([], [], 0)
+    (row,) = said("0\n" * 11 + "1\n" * 9 + "2\n" * 11)["rare_rows"]
+    assert row == {"after": [1], "seen": 9}
+    blocks = TRAIN.replace('"crr"', '"crr-batch"\nblock = 2\nmemory = 2')
+    found = said("0\n" * 30 + "1\n2\n", blocks)
+    assert found["rare_rows"][:2] == [{"after": [0, 1], "seen": 1}, {"after": [0, 2], "seen": 0}]
+    assert "fewer than 10 transitions after 8 of the 9 runs of 2 symbols:" in found["warnings"][0]
 
 
 @pytest.mark.parametrize(
     ("content", "text", "sentence"),
     [
-        ("0\n1\n3\n", TRAIN, r"t.csv: reading 2 is 3, outside the alphabet 0..2"),
-        ("0\n1\n-1\n", TRAIN, r"reading 2 is -1, outside the alphabet"),
+        ("0\n1\n3\n", TRAIN, r"t.csv, line 3: 3 is outside the alphabet 0..2"),
+        ("a,b\n0,0\n1,-1\n", TRAIN, r"t.csv, line 3, column b: -1 is outside the alphabet"),
         ("0\nx\n", TRAIN, "'x' is not a whole number"),
         ("", TRAIN, "t.csv is empty"),
         ("1\n", TRAIN, "too short: none has 2 readings in a row"),

@@ -27,6 +27,17 @@ class Model:
     transitions: tuple[int, ...]
 
 
+def state_symbols(state: int, symbols: int, memory: int) -> list[int]:
+    """The L symbols in a row that a state of the chain is, the first one first."""
+    return [state // symbols**at % symbols for at in reversed(range(memory))]
+
+
+def state_name(state: int, symbols: int, memory: int) -> str:
+    """As sentences say what the next symbol follows."""
+    digits = state_symbols(state, symbols, memory)
+    return f"symbol {state}" if memory == 1 else f"the symbols {', '.join(map(str, digits))}"
+
+
 def whole_shares(shares: Sequence[Fraction], whole: int, most: int | None = None) -> list[int]:
     """Integers in the proportion of the shares that sum to `whole`; positive shares get 1 or more.
 

@@ -8,16 +8,14 @@ its public training series.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.crr.model import ROW_SCALE
-from tinyldp.crr.training import trained_model
-from tinyldp.crr_study import CrrSettings
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.training import trained_study
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import Task
 
@@ -30,7 +28,7 @@ def choose_crr(study: Study) -> Task:
     """
     settings = study.crr
     assert settings is not None
-    trained = with_model(study, settings)
+    trained, _ = trained_study(study)
     task = trained.task(None if study.thresholds else [share(study) << 10])
     room = settings.board_memory
     need = 0 if room is None else table_bytes(task)
@@ -43,21 +41,6 @@ def choose_crr(study: Study) -> Task:
             + ", or name more in [fleet] board_memory."
         )
     return task
-
-
-def with_model(study: Study, settings: CrrSettings) -> Study:
-    """The study with the model that its training series make, or as it is."""
-    if settings.model is not None:
-        return study
-    model = trained_model(
-        settings.train,
-        study.bins,
-        study.missing,
-        study.domain,
-        settings.memory or 1,
-        settings.smoothing,
-    )
-    return replace(study, crr=replace(settings, model=model))
 
 
 def share(study: Study) -> int:
