@@ -82,13 +82,25 @@ def test_the_integers_may_be_stated(tmp_path):
         (PRIOR, "prior = [0.6, 0.4]", "prior must have 3 numbers, but has 2"),
         (PRIOR, "prior = [0.6, 0.4, 0.4]", "prior must sum to 1, but sums to 1.4"),
         (PRIOR, "prior = [0.6, 0.5, -0.1]", "prior must have no number below 0, but has -0.1"),
-        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.2]", "row 1 of transitions must sum to 1, but .* 0.9"),
-        ("[0.3, 0.4, 0.3]", "[0.3, 0.7]", "row 1 of transitions must have 3 numbers, but has 2"),
-        ("[0.3, 0.4, 0.3]", "[0, 1, 0]", "row 1 of transitions says what follows for certain"),
+        (
+            "[0.3, 0.4, 0.3]",
+            "[0.3, 0.4, 0.2]",
+            "transitions: the row of symbol 1 must sum to 1, but .* 0.9",
+        ),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.7]", "the row of symbol 1 must have 3 numbers, but has 2"),
+        ("[0.3, 0.4, 0.3]", "[0, 1, 0]", "the row of symbol 1 says what follows for certain"),
         (", [0.2, 0.3, 0.5]]", "]", "transitions must be 3 rows.*but there are 2"),
         (f"transitions = {ROWS}", "", "transitions is missing: give .* train"),
-        (ROWS, "[0.5, 0.5]", "transitions must be a list of rows"),
-        (ROWS, '[["a"]]', "transitions must be a number"),
+        (ROWS, "[0.5, 0.5]", "transitions must be a list of rows.* but the row of symbol 0 is 0.5"),
+        (ROWS, "[]", "transitions must be a list of rows, lists of numbers"),
+        ("0.3, 0.5]]", "nan, 0.5]]", "each number of the row of symbol 2 must be an ord.* not NaN"),
+        (
+            "0.3, 0.5]]",
+            '"x", 0.5]]',
+            "transitions: each number of the row of symbol 2 must be a num",
+        ),
+        ("0.3, 0.5]]", "0.3, 0.5], [true]]", "each number of row 4 must be a number"),
+        (ROWS, '[["a"]]', "transitions: each number of the row of symbol 0 must be a number"),
         (
             f"{PRIOR}\ntransitions = {ROWS}",
             "transitions = [[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.1, 0.8]]",
@@ -99,7 +111,16 @@ def test_the_integers_may_be_stated(tmp_path):
             f'{PRIOR}\nrule = "min-error"',
             "rule must be one of .* nearest known is min_error",
         ),
-        (PRIOR, f'{PRIOR}\nloss = "l1"', 'loss must be one of "hamming", "absolute", "squared"'),
+        (
+            PRIOR,
+            f'{PRIOR}\nloss = "l1"',
+            '"squared", or a table of 3 rows of 3 integers, not "l1".$',
+        ),
+        (PRIOR, f"{PRIOR}\nloss = 3", "loss must be one of .*, or a table .* integers, not 3.$"),
+        (PRIOR, f"{PRIOR}\nloss = [[0, 'x']]", "loss: each number of the row of symbol 0 must be"),
+        (PRIOR, f'{PRIOR}\nrule = "foo"', '"preserve", "min_error", not "foo".$'),
+        (PRIOR, f"{PRIOR}\nrule = 1", 'rule must be one of "preserve", "min_error", not 1.$'),
+        (PRIOR, f"{PRIOR}\nrule = {{ a = 1 }}", "not a section.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 1], [1, 0]]", "loss must be a table of 3 rows of 3"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,0,1],[3,1,0]]", "symmetric, but has 2 for 0 and 2"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,5,1],[2,1,0]]", "0 for 1 and 1, but has 5"),
@@ -149,6 +170,27 @@ def test_blocks_for_which_no_device_has_room(tmp_path):
     text = BATCH.replace("domain = 2", "domain = 8").replace("block = 2", "block = 4")
     with pytest.raises(UserError, match=r"blocks of 4 make 4,096 .* a block of 3 would"):
         crr_study(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CRR", "crr"),
+        ("ccr", "crr"),
+        ("crr_batch", "crr-batch"),
+        ("crr-block", "crr-batch"),
+        ("CRR-Batch", "crr-batch"),
+        ("randomized", None),
+    ],
+)
+def test_an_unknown_mechanism_is_named_before_its_keys(tmp_path, name, meant):
+    end = f"; the nearest known is {meant}." if meant else "."
+    for text in (STUDY, TRAIN, BATCH):
+        old = '"crr-batch"' if "crr-batch" in text else '"crr"'
+        with pytest.raises(UserError) as error:
+            crr_study(tmp_path, text.replace(old, f'"{name}"'))
+        assert "[mechanism] name must be one of" in str(error.value)
+        assert str(error.value).endswith(f'not "{name}"{end}')
 
 
 @pytest.mark.parametrize("name", ["ranswitch", "grr", "lbd", "thresh"])
@@ -279,6 +321,8 @@ def test_bad_training_gets_one_sentence(tmp_path, content, text, sentence):
     ("new", "sentence"),
     [
         ("train = []", "train names no file"),
+        ("train = 3", "train must be the name of a file, or a list of them"),
+        ('train = ""', "train must be the name of a file, or a list of them"),
         ("train = [3]", "train must be a list of files"),
         ('train = "t.csv"\nsmoothing = -1', "smoothing must lie in 0..1000000, but is -1"),
     ],
@@ -294,8 +338,28 @@ def test_a_trained_task_is_of_its_study_without_the_series(tmp_path):
     (tmp_path / "t.csv").unlink()
     load_study(write_crr(tmp_path, TRAIN)).check(task)
     other = TRAIN.replace('train = "t.csv"', 'train = "t.csv"\nrule = "min_error"')
-    with pytest.raises(UserError, match="its rule is 1, and the study's 2"):
+    with pytest.raises(UserError, match="its rule is preserve, and the study's min_error"):
         crr_study(tmp_path, other).check(task)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ('"absolute"', "its loss is hamming, and the study's absolute"),
+        ("[[0,1,2],[1,0,1],[2,1,0]]", "its loss is hamming, and the study's table"),
+    ],
+)
+def test_what_a_task_differs_in_has_a_name(tmp_path, loss, said):
+    task = crr_study(tmp_path).task([1 << 20])
+    with pytest.raises(UserError, match=said):
+        crr_study(tmp_path, STUDY.replace(PRIOR, f"{PRIOR}\nloss = {loss}")).check(task)
+
+
+def test_rows_with_memory_are_named_by_their_symbols(tmp_path):
+    text = BATCH.replace("block = 2", "block = 2\nmemory = 2").replace("[0.4, 0.6]", "[1, 0, 0, 0]")
+    rows = "[[0.9, 0.1], [0.5, 0.5], [0.4, 0.7], [0.3, 0.7]]"
+    with pytest.raises(UserError, match="the row of the symbols 1, 0 must sum to 1, but sums to 1"):
+        crr_study(tmp_path, text.replace("[[0.9, 0.1], [0.2, 0.8]]", rows))
 
 
 def test_whole_shares_sum_and_keep_what_is_positive():
