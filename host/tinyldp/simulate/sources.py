@@ -52,10 +52,12 @@ def study_at(path: str | Path) -> Study:
 class Stream(Protocol):
     """What all devices of a fleet measure.
 
-    counts: (steps, d) how many devices have each value.
+    counts: (steps, d) how many devices have each value. series: how many there are to play, None
+    where each device has its own.
     """
 
     counts: Array
+    series: int | None
 
     def values(self, step: int) -> Array:
         """(devices,) the value of each device at this step; the same whenever it is asked."""
@@ -77,6 +79,23 @@ def make_stream(source: str, task: Task, devices: int, steps: int, seed: int) ->
     else:
         table = _file(task, Path(source))
     return Played(table[:steps], devices, task.symbols)
+
+
+def shared(stream: Stream, devices: int) -> tuple[str, ...]:
+    """A sentence where the series are fewer than the devices, or more."""
+    series = stream.series
+    if series is None or series == devices:
+        return ()
+    if series > devices:
+        which = "first alone is" if devices == 1 else f"first {devices:,} alone are"
+        return (f"Of the stream's {series:,} series the {which} played.",)
+    if series == 1:
+        return (f"The stream's one series is played by all {devices:,} devices.",)
+    most = -(-devices // series)
+    return (
+        f"The stream's {series:,} series are played by up to {most:,} devices each, for there are "
+        f"{devices:,} devices.",
+    )
 
 
 def _lns(steps: int, rng: np.random.Generator) -> Array:
@@ -118,6 +137,7 @@ class Drawn:
 
     def __init__(self, counts: Array, devices: int, seed: int) -> None:
         self.counts = counts
+        self.series: int | None = None
         self._devices = devices
         self._seed = seed
 
@@ -135,6 +155,7 @@ class Played:
         self._table = table
         self._devices = devices
         series = table.shape[1]
+        self.series: int | None = series
         players = devices // series + (np.arange(series) < devices % series)
         self.counts = np.zeros((len(table), symbols), dtype=np.int64)
         for counts, row in zip(self.counts, table, strict=True):
