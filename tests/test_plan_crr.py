@@ -288,7 +288,7 @@ def test_from_the_command_line_to_a_certificate(tmp_path, capsys):
     ("old", "new", "sentence"),
     [
         (PRIOR, "prior = [0.6, 0.4, 0]", "prior must be above 0"),
-        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.4]", "row 1 of transitions must sum to 1"),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.4]", "transitions: the row of symbol 1 must sum to 1"),
         ("domain = 3", "domain = 3\n[fleet]\nboard_memory = 9", "bytes of a board's memory"),
         (PRIOR, f'{PRIOR}\ntrain = "t.csv"', "prior can't be given beside train"),
     ],

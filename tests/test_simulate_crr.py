@@ -15,6 +15,7 @@ from tests.simulating import two_samples
 from tinyldp.crr_study import LOSS_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode
+from tinyldp.planning import plan
 from tinyldp.progress import WorkProgress
 from tinyldp.simulate import (
     CrrSimulation,
@@ -129,6 +130,65 @@ def test_a_chain_follows_its_task() -> None:
             for later in range(1, memory):
                 at = at * 3 + values[step + later]
             assert two_samples(at.tolist(), states.tolist()) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (1, "Of the stream's 3 series the first alone is played."),
+        (2, "Of the stream's 3 series the first 2 alone are played."),
+        (3, None),
+        (4, "The stream's 3 series are played by up to 2 devices each, for there are 4 devices."),
+        (7, "The stream's 3 series are played by up to 3 devices each, for there are 7 devices."),
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["crr", "lba"])
+def test_series_that_several_devices_play(
+    devices: int, said: str | None, mechanism: str, tmp_path: Path
+) -> None:
+    (tmp_path / "walk.csv").write_text("time,a,b,c\n" + "x,0,1,2\n" * 8)
+    text = STUDY + '[stream]\nsource = "walk.csv"\n'
+    if mechanism == "lba":
+        head, rest = text.split('name = "crr"')[0], text[text.index("[privacy]") :]
+        text = f'{head}name = "lba"\n{rest}'.replace("epsilon = 1", "epsilon = 1\nw = 4")
+    (tmp_path / "s.toml").write_text(text)
+    found = simulate(tmp_path / "s.toml", devices, 8)
+    assert found.notes == (() if said is None else (said,))
+    assert found.to_json()["notes"] == list(found.notes)
+    assert said is None or said in text_simulation(found).splitlines()
+
+
+def test_one_series_for_all(tmp_path: Path) -> None:
+    (tmp_path / "walk.csv").write_text("0\n1\n\n2\n")
+    (tmp_path / "s.toml").write_text(STUDY + '[stream]\nsource = "walk.csv"\n')
+    found = simulated(tmp_path / "s.toml", 7)
+    assert found.steps == 4
+    assert found.notes == ("The stream's one series is played by all 7 devices.",)
+
+
+def test_a_task_beside_the_study_that_is_another(tmp_path: Path) -> None:
+    """Trained on other series, or planned before the study was changed; not a broken file."""
+    path = tmp_path / "s.toml"
+    rows = STUDY[STUDY.index("transitions") :].splitlines()[0]
+    path.write_text(STUDY.replace(rows, 'train = "t.csv"'))
+    (tmp_path / "t.csv").write_text("0\n1\n2\n" * 20)
+    assert simulated(path, 3, 5).notes == ()
+    old = plan(path).task
+    assert simulated(path, 3, 5).notes == ()
+    (tmp_path / "t.csv").write_text("0\n0\n1\n2\n" * 20)
+    found = simulated(path, 3, 5)
+    assert found.task.id != old.id
+    assert found.notes == (
+        f"Simulated is Task {found.task.id.hex()}, which the study amounts to now;"
+        f" {tmp_path / 's.task'} is another, {old.id.hex()} with another model: tinyldp plan makes"
+        " it anew.",
+    )
+    plan(path)
+    path.write_text(path.read_text().replace("epsilon = 1", "epsilon = 2"))
+    (note,) = simulated(path, 3, 5).notes
+    assert note.endswith(f"is another, {found.task.id.hex()}: tinyldp plan makes it anew.")
+    (tmp_path / "s.task").write_bytes(b"x")
+    assert simulated(path, 3, 5).notes == ()
 
 
 @pytest.mark.parametrize("source", ["recordings", "lns", "walk.csv"])

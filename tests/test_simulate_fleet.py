@@ -110,7 +110,7 @@ def test_large_fleets_of_oracles_are_drawn_as_counts() -> None:
 
 
 def test_json_has_what_was_promised() -> None:
-    common = {"task_id", "devices", "steps", "seed", "seconds", "device_steps_per_second"}
+    common = {"task_id", "devices", "steps", "seed", "seconds", "device_steps_per_second", "notes"}
     stream = simulate(STREAM_TASKS[0], 100, 100).to_json()
     assert set(stream) == common | {"mean_displacement", "expected_displacement", "max_delay"}
     assert (stream["devices"], stream["steps"], stream["seed"]) == (100, 100, 0)

@@ -81,8 +81,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_file_has_a_row_for_each_step_and_a_column_for_each_series(tmp_path: Path) -> None:
-    path = write(tmp_path, "anna;bert;carl\n0;1;4\n\n2;;3\n 1 ;0;0\n")
-    assert load_table(path) == [[0, 1, 4], [2, None, 3], [1, 0, 0]]
+    path = write(tmp_path, "anna;bert;carl\n0;1;4\n2;;3\n 1 ;0;0\n")
+    assert load_table(path).rows == [[0, 1, 4], [2, None, 3], [1, 0, 0]]
     stream = make_stream(str(path), TASK, 8, 100, 0)
     assert [stream.values(step).tolist() for step in range(3)] == [
         [0, 1, 4, 0, 1, 4, 0, 1],
@@ -95,6 +95,50 @@ def test_a_file_has_a_row_for_each_step_and_a_column_for_each_series(tmp_path: P
     # More series than devices: the first ones are played.
     assert make_stream(str(path), TASK, 2, 1, 0).counts.tolist() == [[1, 1, 0, 0, 0]]
     assert len(make_stream(str(path), TASK, 8, 2, 0).counts) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        # One column: an empty line is a missing reading, wherever it is but at the end.
+        ("1\n\n3\n", [[1], [None], [3]]),
+        ("anna\n1\n\n\n3\n\n\n", [[1], [None], [None], [3]]),
+        ("\n1\n2\n", [[None], [1], [2]]),
+        ("\n\nanna\n1\n2\n", [[1], [2]]),
+        ('1\n""\n', [[1], [None]]),
+        ("1\n \n2\n", [[1], [None], [2]]),
+        # Several: a step at which all are missing.
+        ("anna,bert\n1,2\n\n3,4\n\n", [[1, 2], [None, None], [3, 4]]),
+        ("1,2\n,\n", [[1, 2], [None, None]]),
+        ("\nanna;bert\n1;2\n", [[1, 2]]),
+        # The column `value`, or all but those that say when.
+        ("time,value\n08:00,1\n\n08:02,\n08:03,4\n", [[1], [None], [None], [4]]),
+        ("time,anna,Date,bert\n08:00,1,x,2\n", [[1, 2]]),
+        ("timestamp\tanna\n0\t1\n1\t2\n", [[1], [2]]),
+        ("1st,2nd\n1,2\n", [[1, 2]]),
+    ],
+)
+def test_gaps_and_columns(tmp_path: Path, text: str, rows: list[list[int | None]]) -> None:
+    assert load_table(write(tmp_path, text)).rows == rows
+
+
+def test_a_stream_has_a_step_for_each_gap(tmp_path: Path) -> None:
+    task = make_task(GRR, symbols=5, missing=4, thresholds=[1 << 20])
+    lines = ["" if step % 40 == 7 else str(step % 4) for step in range(4000)]
+    stream = make_stream(str(write(tmp_path, "\n".join(lines))), task, 2, 4000, 0)
+    assert len(stream.counts) == 4000
+    assert stream.counts[:, 4].tolist() == [2 * (step % 40 == 7) for step in range(4000)]
+
+
+def test_all_readers_take_the_same_readings(tmp_path: Path) -> None:
+    for text in ("1\n\n3\n", "value\n\n3\n\n", "time,value\n1,\n\n2,3\n", "\n2\n\n"):
+        path = write(tmp_path, text)
+        assert [load_recording(path).readings] == load_table(path).series
+    path = sample_recordings()[0]
+    table = load_table(path)
+    assert table.series == [load_recording(path).readings]
+    line = path.read_text().splitlines()[table.lines[5] - 1]
+    assert line.split()[0].strip(",") == str(table.rows[5][0])
 
 
 def test_readings_are_binned_as_on_the_device(tmp_path: Path) -> None:
@@ -121,8 +165,16 @@ def test_readings_are_binned_as_on_the_device(tmp_path: Path) -> None:
         ("0,x\n", "line 1: 'x' is not a whole number"),
         ("0,1.5\n", "line 1: '1.5' is not a whole number"),
         ("0,99999999999\n", "is not between"),
-        ("0,1\n0,5\n", "5 in step 1, column 2 is no symbol of the study, which has 0..4"),
-        ("0,-1\n", "-1 in step 0, column 2 is no symbol"),
+        ("0,1\n0,5\n", "line 2, column 2: 5 is no symbol of the study, which has 0..4"),
+        ("0,-1\n", "line 1, column 2: -1 is no symbol"),
+        ("time,anna,bert\n08:00,0,5\n", "line 2, column bert: 5 is no symbol"),
+        ("time,value\n08:00,5\n", "line 2: 5 is no symbol"),
+        ("time,Date\n1,2\n", "holds no readings: its columns say only when they were"),
+        ("value,value\n1,2\n", "has 2 columns: name the one to read `value`"),
+        ("2.5\n1\n", "line 1: '2.5' is not a whole number"),
+        ("1.5,2.5\n1,2\n", "line 1: '1.5' is not a whole number"),
+        ("nan,nan\n1,2\n", "line 1: 'nan' is not a whole number; a missing reading is an empty"),
+        ("None\n1\n", "line 1: 'None' is not a whole number; a missing reading is an empty"),
         ('0,"1\n', "line 1: "),
         ("0,1\0\n", "is not a text file"),
     ],

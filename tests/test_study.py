@@ -85,6 +85,8 @@ def test_targets_are_exact_and_rounded_down(tmp_path, epsilon):
         ("threshold = 1_000_000", "threshold = 3_000_000", "threshold must lie in 1..2097152"),
         ("threshold = 1_000_000", "treshold = 1", "treshold is unknown; the nearest known is thr"),
         ("[privacy]", "[privcy]", r"\[privcy\] is unknown; the nearest known is privacy"),
+        ("[privacy]", "[foo]", r"\[foo\] is unknown; known are study, mechanism, privacy, values"),
+        ("delta = 1e-6", "delta = 1e-6\nq = 1", "q is unknown; known are epsilon, delta, k, w.$"),
         ("[study]", "study = 1\n[fleet]\n[links]\n[x]", "study|x"),
         ("window = 8", "window = 2", "window must lie in 3..1024"),
         ("window = 8", "window = 999999999999999", "smaller than 2"),

@@ -1,5 +1,6 @@
 """Studies of CRR: what they state, what they learn, and one sentence for what is wrong."""
 
+import json
 from fractions import Fraction
 
 import pytest
@@ -8,14 +9,16 @@ from tests.crr_studies import ROWS, STUDY, crr_study, write_crr
 from tests.planning_studies import study_text
 from tinyldp.certify import certify, text_certificate
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
-from tinyldp.crr.training import load_series, train
+from tinyldp.crr.training import train
 from tinyldp.errors import UserError
 from tinyldp.planning import plan, text_plan
-from tinyldp.planning.crr import choose_crr, with_model
+from tinyldp.planning.crr import choose_crr
 from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.simulate import simulate, sweep
 from tinyldp.simulate.crr_sweeps import two_states
 from tinyldp.study import load_study, load_task
+from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
 PRIOR = "prior = [0.4, 0.35, 0.25]"
@@ -83,13 +86,25 @@ def test_the_integers_may_be_stated(tmp_path):
         (PRIOR, "prior = [0.6, 0.4]", "prior must have 3 numbers, but has 2"),
         (PRIOR, "prior = [0.6, 0.4, 0.4]", "prior must sum to 1, but sums to 1.4"),
         (PRIOR, "prior = [0.6, 0.5, -0.1]", "prior must have no number below 0, but has -0.1"),
-        ("[0.3, 0.4, 0.3]", "[0.3, 0.4, 0.2]", "row 1 of transitions must sum to 1, but .* 0.9"),
-        ("[0.3, 0.4, 0.3]", "[0.3, 0.7]", "row 1 of transitions must have 3 numbers, but has 2"),
-        ("[0.3, 0.4, 0.3]", "[0, 1, 0]", "row 1 of transitions says what follows for certain"),
+        (
+            "[0.3, 0.4, 0.3]",
+            "[0.3, 0.4, 0.2]",
+            "transitions: the row of symbol 1 must sum to 1, but .* 0.9",
+        ),
+        ("[0.3, 0.4, 0.3]", "[0.3, 0.7]", "the row of symbol 1 must have 3 numbers, but has 2"),
+        ("[0.3, 0.4, 0.3]", "[0, 1, 0]", "the row of symbol 1 says what follows for certain"),
         (", [0.2, 0.3, 0.5]]", "]", "transitions must be 3 rows.*but there are 2"),
         (f"transitions = {ROWS}", "", "transitions is missing: give .* train"),
-        (ROWS, "[0.5, 0.5]", "transitions must be a list of rows"),
-        (ROWS, '[["a"]]', "transitions must be a number"),
+        (ROWS, "[0.5, 0.5]", "transitions must be a list of rows.* but the row of symbol 0 is 0.5"),
+        (ROWS, "[]", "transitions must be a list of rows, lists of numbers"),
+        ("0.3, 0.5]]", "nan, 0.5]]", "each number of the row of symbol 2 must be an ord.* not NaN"),
+        (
+            "0.3, 0.5]]",
+            '"x", 0.5]]',
+            "transitions: each number of the row of symbol 2 must be a num",
+        ),
+        ("0.3, 0.5]]", "0.3, 0.5], [true]]", "each number of row 4 must be a number"),
+        (ROWS, '[["a"]]', "transitions: each number of the row of symbol 0 must be a number"),
         (
             f"{PRIOR}\ntransitions = {ROWS}",
             "transitions = [[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.1, 0.8]]",
@@ -100,7 +115,16 @@ def test_the_integers_may_be_stated(tmp_path):
             f'{PRIOR}\nrule = "min-error"',
             "rule must be one of .* nearest known is min_error",
         ),
-        (PRIOR, f'{PRIOR}\nloss = "l1"', 'loss must be one of "hamming", "absolute", "squared"'),
+        (
+            PRIOR,
+            f'{PRIOR}\nloss = "l1"',
+            '"squared", or a table of 3 rows of 3 integers, not "l1".$',
+        ),
+        (PRIOR, f"{PRIOR}\nloss = 3", "loss must be one of .*, or a table .* integers, not 3.$"),
+        (PRIOR, f"{PRIOR}\nloss = [[0, 'x']]", "loss: each number of the row of symbol 0 must be"),
+        (PRIOR, f'{PRIOR}\nrule = "foo"', '"preserve", "min_error", not "foo".$'),
+        (PRIOR, f"{PRIOR}\nrule = 1", 'rule must be one of "preserve", "min_error", not 1.$'),
+        (PRIOR, f"{PRIOR}\nrule = {{ a = 1 }}", "not a section.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 1], [1, 0]]", "loss must be a table of 3 rows of 3"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,0,1],[3,1,0]]", "symmetric, but has 2 for 0 and 2"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,5,1],[2,1,0]]", "0 for 1 and 1, but has 5"),
@@ -152,6 +176,27 @@ def test_blocks_for_which_no_device_has_room(tmp_path):
         crr_study(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CRR", "crr"),
+        ("ccr", "crr"),
+        ("crr_batch", "crr-batch"),
+        ("crr-block", "crr-batch"),
+        ("CRR-Batch", "crr-batch"),
+        ("randomized", None),
+    ],
+)
+def test_an_unknown_mechanism_is_named_before_its_keys(tmp_path, name, meant):
+    end = f"; the nearest known is {meant}." if meant else "."
+    for text in (STUDY, TRAIN, BATCH):
+        old = '"crr-batch"' if "crr-batch" in text else '"crr"'
+        with pytest.raises(UserError) as error:
+            crr_study(tmp_path, text.replace(old, f'"{name}"'))
+        assert "[mechanism] name must be one of" in str(error.value)
+        assert str(error.value).endswith(f'not "{name}"{end}')
+
+
 @pytest.mark.parametrize("name", ["ranswitch", "grr", "lbd", "thresh"])
 def test_other_mechanisms_have_none_of_it(tmp_path, name):
     path = tmp_path / "s.toml"
@@ -160,15 +205,12 @@ def test_other_mechanisms_have_none_of_it(tmp_path, name):
         load_study(path)
 
 
-def test_training_counts_what_follows_and_never_across_a_gap(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n0,2\n1,\n0,2\n1,2\n")
-    series = load_series(tmp_path / "t.csv")
-    assert series == [[0, 1, 0, 1], [2, None, 2, 2]]
-    model = train(series, 3, 1, Fraction(1))
-    # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 once, and each count has one more.
+def test_training_counts_what_follows_but_not_from_series_to_series():
+    model = train([[0, 1, 0, 1], [2, 2, 2]], 3, 1, Fraction(1))
+    # 0 is followed by 1 twice, 1 by 0 once, 2 by 2 twice, and each count has one more.
     assert model.transitions == tuple(
         whole_shares([Fraction(n) for n in row], ROW_SCALE)[i]
-        for row in ([1, 3, 1], [2, 1, 1], [1, 1, 2])
+        for row in ([1, 3, 1], [2, 1, 1], [1, 1, 3])
         for i in range(3)
     )
     assert model.prior == tuple(whole_shares([Fraction(n) for n in (3, 3, 4)], PRIOR_SCALE))
@@ -181,21 +223,86 @@ def test_training_with_memory(tmp_path):
     assert sum(model.prior) == PRIOR_SCALE
 
 
-def test_training_makes_symbols_as_devices_do(tmp_path):
-    (tmp_path / "t.csv").write_text("value\n5\n12\n\n25\n7\n")
-    study = crr_study(tmp_path, TRAIN.replace("domain = 3", "bins = [10, 20]"))
-    settings = study.crr
-    assert settings is not None
-    model = with_model(study, settings).crr
-    assert model is not None
-    assert model.model == train([[0, 1, None, 2, 0]], 3, 1, Fraction(1, 2))
+@pytest.mark.parametrize(
+    ("values", "symbols"),
+    [
+        ("bins = [10, 20]", [0, 1, 0, 2, 0, 0]),
+        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 0, 1]),
+        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 0, 3]),
+    ],
+)
+def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
+    """Gaps, too: a device sends a symbol for them, and a belief goes on from that."""
+    readings = [5, 12, None, 25, 7, None]
+    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n7\n""\n')
+    study = crr_study(tmp_path, TRAIN.replace("domain = 3", values))
+    trained, training = trained_study(study)
+    device = Quantizer(choose_crr(study))
+    assert [device.symbol(reading) for reading in readings] == symbols
+    n = study.domain
+    assert trained.crr is not None
+    assert trained.crr.model == train([symbols], n, 1, Fraction(1, 2))
+    assert training is not None
+    assert (training.readings, training.gaps, training.gap) == (6, 2, study.missing or 0)
+    assert training.seen == tuple(symbols.count(symbol) for symbol in range(n))
+    said = f"(2 of them missing and counted as symbol {training.gap}, as a device sends them)"
+    assert said in training_line(training)
+
+
+def test_a_plan_says_what_it_was_trained_on(tmp_path):
+    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n")
+    (tmp_path / "b.csv").write_text("1\n" * 3)
+    text = TRAIN.replace('"t.csv"', '["a.csv", "b.csv"]').replace("domain = 3", "domain = 4")
+    planned = plan(write_crr(tmp_path, text))
+    content = json.loads(json.dumps(planned.to_json()))["training"]
+    assert content == {
+        "files": [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")],
+        "series": 3,
+        "readings": 29,
+        "gaps": 1,
+        "gap_symbol": 0,
+        "transitions": 26,
+        "unseen_symbols": [2, 3],
+        "rare_rows": [{"after": [2], "seen": 0}, {"after": [3], "seen": 0}],
+        "warnings": content["warnings"],
+    }
+    said = text_plan(planned)
+    assert (
+        "\nTrained: 2 files, 3 series, 29 readings (1 of them missing and counted as symbol 0, as "
+        "a device sends them), 26 transitions from one to the next.\n"
+    ) in said
+    assert (
+        "\nWarning: The training series never show symbols 2 and 3, and show fewer than 10 "
+        "transitions after symbols 2 and 3: what the model says of these is mostly smoothing, or "
+        "chance.\n"
+    ) in said
+    assert plan(write_crr(tmp_path)).to_json()["training"] is None
+
+
+def test_rows_that_were_hardly_seen(tmp_path):
+    """Ten are enough; of runs of symbols there may be too many to name."""
+
+    def said(content, text=TRAIN):
+        (tmp_path / "t.csv").write_text(content)
+        training = trained_study(crr_study(tmp_path, text))[1]
+        assert training is not None
+        return training_json(training)
+
+    enough = said("0\n" * 11 + "1\n" * 10 + "2\n" * 11)
+    assert (enough["rare_rows"], enough["warnings"], enough["gaps"]) == ([], [], 0)
+    (row,) = said("0\n" * 11 + "1\n" * 9 + "2\n" * 11)["rare_rows"]
+    assert row == {"after": [1], "seen": 9}
+    blocks = TRAIN.replace('"crr"', '"crr-batch"\nblock = 2\nmemory = 2')
+    found = said("0\n" * 30 + "1\n2\n", blocks)
+    assert found["rare_rows"][:2] == [{"after": [0, 1], "seen": 1}, {"after": [0, 2], "seen": 0}]
+    assert "fewer than 10 transitions after 8 of the 9 runs of 2 symbols:" in found["warnings"][0]
 
 
 @pytest.mark.parametrize(
     ("content", "text", "sentence"),
     [
-        ("0\n1\n3\n", TRAIN, r"t.csv: reading 2 is 3, outside the alphabet 0..2"),
-        ("0\n1\n-1\n", TRAIN, r"reading 2 is -1, outside the alphabet"),
+        ("0\n1\n3\n", TRAIN, r"t.csv, line 3: 3 is outside the alphabet 0..2"),
+        ("a,b\n0,0\n1,-1\n", TRAIN, r"t.csv, line 3, column b: -1 is outside the alphabet"),
         ("0\nx\n", TRAIN, "'x' is not a whole number"),
         ("", TRAIN, "t.csv is empty"),
         ("1\n", TRAIN, "too short: none has 2 readings in a row"),
@@ -218,6 +325,8 @@ def test_bad_training_gets_one_sentence(tmp_path, content, text, sentence):
     ("new", "sentence"),
     [
         ("train = []", "train names no file"),
+        ("train = 3", "train must be the name of a file, or a list of them"),
+        ('train = ""', "train must be the name of a file, or a list of them"),
         ("train = [3]", "train must be a list of files"),
         ('train = "t.csv"\nsmoothing = -1', "smoothing must lie in 0..1000000, but is -1"),
     ],
@@ -233,8 +342,28 @@ def test_a_trained_task_is_of_its_study_without_the_series(tmp_path):
     (tmp_path / "t.csv").unlink()
     load_study(write_crr(tmp_path, TRAIN)).check(task)
     other = TRAIN.replace('train = "t.csv"', 'train = "t.csv"\nrule = "min_error"')
-    with pytest.raises(UserError, match="its rule is 1, and the study's 2"):
+    with pytest.raises(UserError, match="its rule is preserve, and the study's min_error"):
         crr_study(tmp_path, other).check(task)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ('"absolute"', "its loss is hamming, and the study's absolute"),
+        ("[[0,1,2],[1,0,1],[2,1,0]]", "its loss is hamming, and the study's table"),
+    ],
+)
+def test_what_a_task_differs_in_has_a_name(tmp_path, loss, said):
+    task = crr_study(tmp_path).task([1 << 20])
+    with pytest.raises(UserError, match=said):
+        crr_study(tmp_path, STUDY.replace(PRIOR, f"{PRIOR}\nloss = {loss}")).check(task)
+
+
+def test_rows_with_memory_are_named_by_their_symbols(tmp_path):
+    text = BATCH.replace("block = 2", "block = 2\nmemory = 2").replace("[0.4, 0.6]", "[1, 0, 0, 0]")
+    rows = "[[0.9, 0.1], [0.5, 0.5], [0.4, 0.7], [0.3, 0.7]]"
+    with pytest.raises(UserError, match="the row of the symbols 1, 0 must sum to 1, but sums to 1"):
+        crr_study(tmp_path, text.replace("[[0.9, 0.1], [0.2, 0.8]]", rows))
 
 
 def test_whole_shares_sum_and_keep_what_is_positive():

@@ -10,7 +10,9 @@
              prior     of the first symbol: decimals that sum to 1, none of them 0
                        (if absent, the long-run shares of transitions)
              transitions  a row of decimals for each symbol: shares of what follows it
-             train     in place of both: CSV file or files of public series
+             train     in place of both: a CSV or AWD file of public series (tinyldp.recordings), or
+                       a list of files; a missing reading is learned as the symbol that devices
+                       send for it
              smoothing of train: added to each count (if absent 0.5)
              block     crr-batch: steps that are released together, 2..10
              memory    crr-batch: symbols that the next one depends on, 1..block (if absent 1);
@@ -30,7 +32,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, Model, given_model, whole_shares
+from tinyldp.crr.model import (
+    PRIOR_SCALE,
+    ROW_SCALE,
+    Model,
+    given_model,
+    row_name,
+    whole_shares,
+)
 from tinyldp.crr.tables import MOST_TABLE, TABLE_SCALE
 from tinyldp.errors import UserError
 from tinyldp.sections import Sections, nearest, short
@@ -146,20 +155,27 @@ def crr_settings(sections: Sections, batch: bool, symbols: int, folder: Path) ->
     )
 
 
-def _named(sections: Sections, key: str, known: dict[str, int], default: str) -> int:
-    name = sections.text("mechanism", key) or default
-    if name not in known:
+def _named(
+    sections: Sections, key: str, known: dict[str, int], default: str, besides: str = ""
+) -> int:
+    """besides: what else than a name it may be, for the sentence."""
+    name = sections.given("mechanism", key)
+    if name is None:
+        return known[default]
+    if not isinstance(name, str) or name not in known:
         names = ", ".join(f'"{each}"' for each in known)
-        raise UserError(
-            f'[mechanism] {key} must be one of {names}, not "{short(name)}"{nearest(name, known)}.'
-        )
+        shown, meant = f'"{short(name)}"', nearest(name, known) if isinstance(name, str) else ""
+        if not isinstance(name, str):
+            shown = "a section" if isinstance(name, dict) else short(name)
+        raise UserError(f"[mechanism] {key} must be one of {names}{besides}, not {shown}{meant}.")
     return known[name]
 
 
 def _loss(sections: Sections, symbols: int) -> tuple[int, tuple[int, ...] | None]:
     if not isinstance(sections.given("mechanism", "loss"), list):
-        return _named(sections, "loss", LOSSES, "hamming"), None
-    rows = sections.rows("mechanism", "loss") or ()
+        besides = f", or a table of {symbols} rows of {symbols} integers"
+        return _named(sections, "loss", LOSSES, "hamming", besides), None
+    rows = sections.rows("mechanism", "loss", lambda at: row_name(at, symbols, 1)) or ()
     what = "[mechanism] loss"
     if len(rows) != symbols or any(len(row) != symbols for row in rows):
         raise UserError(f"{what} must be a table of {symbols} rows of {symbols} numbers.")
@@ -216,13 +232,15 @@ def _too_long(symbols: int, block: int) -> UserError:
 
 
 def _train(sections: Sections, folder: Path) -> tuple[str, ...]:
-    if isinstance(sections.given("mechanism", "train"), list):
+    given = sections.given("mechanism", "train")
+    if isinstance(given, str) and given:
+        names: tuple[str, ...] = (given,)
+    elif given is None or isinstance(given, list):
         names = sections.texts("mechanism", "train", "files")
-        if not names:
-            raise UserError("[mechanism] train names no file.")
     else:
-        name = sections.text("mechanism", "train")
-        names = () if name is None else (name,)
+        raise UserError("[mechanism] train must be the name of a file, or a list of them.")
+    if given == []:
+        raise UserError("[mechanism] train names no file.")
     if names:
         for key in ("prior", "transitions"):
             if sections.given("mechanism", key) is not None:
@@ -231,7 +249,7 @@ def _train(sections: Sections, folder: Path) -> tuple[str, ...]:
 
 
 def _model(sections: Sections, symbols: int, memory: int) -> Model:
-    rows = sections.rows("mechanism", "transitions")
+    rows = sections.rows("mechanism", "transitions", lambda at: row_name(at, symbols, memory))
     if rows is None:
         raise UserError(
             "[mechanism] transitions is missing: give the shares of what follows each symbol, or "

@@ -1,17 +1,25 @@
-"""Recordings to play through a device: actigraphy (AWD) and plain CSV.
+"""Readings of files: actigraphy (AWD) and plain CSV, by the same rules for all who read them.
 
 AWD: seven header lines (name, date, time, code of the epoch, age, serial number,
 sex), then one epoch a line, whose first integer is the activity count.
 
-CSV: one reading a line, in the only column or in the one named `value`. A header
-is optional for a single column. An empty cell or line is a missing reading; empty
-lines at the very end are not counted.
+CSV: a line for each step, `,`, `;` or tab between columns, whole numbers.
+
+Header   The first line with anything in it, when none of its cells is a number; of a single
+         column, when it begins with a letter. Several columns of which one is named `value` are
+         one series, that column. Else each column is a series, but for those that are named
+         time, timestamp, date or datetime: they are never readings, whatever is in them.
+Missing  An empty cell is a missing reading. An empty line is a step at which all are missing,
+         with one column or with many; but not before a header, and not at the very end of a
+         file, where editors leave some. A last reading that is missing is written "" there, or
+         as a line of separators, which is what CSV writers do.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from io import StringIO
@@ -23,6 +31,9 @@ _AWD_HEADER = 7
 _AWD_EPOCHS = {"1": 15, "2": 30, "4": 60, "8": 120, "20": 300, "81": 2, "C1": 5, "C2": 10}
 _AWD_COUNT = re.compile(r"\s*(\d+)(?![\d.])")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+# Columns of these names say when a step was, and what people write in place of a number.
+_TIMES = ("time", "timestamp", "date", "datetime")
+_NOTHING = ("nan", "none", "null", "na", "n/a")
 # Bytes of a file of readings.
 _MOST = 1 << 28
 # A device's integers have 31 bits.
@@ -73,40 +84,50 @@ def load_recording(path: str | Path) -> Recording:
     return _csv(path, text)
 
 
-def load_table(path: str | Path) -> list[list[int | None]]:
-    """Read a CSV of several series side by side: a row for each step, a column for each series.
+@dataclass(frozen=True)
+class Table:
+    """Series side by side, with a reading of each at every step; None is a missing one.
 
-    The first row may be a header: it is one when none of its cells is a whole number. An
-    empty cell is a missing reading; empty lines are skipped. Raises UserError, with the line
-    where there is one, for what cannot be read.
+    rows: (steps, series). lines: (steps,) the line of the file that each step is in. columns:
+    (series,) their names, or where there is no header their numbers, from 1.
+    """
+
+    rows: list[list[int | None]]
+    lines: Sequence[int]
+    columns: tuple[str, ...]
+
+    @property
+    def series(self) -> list[list[int | None]]:
+        """(series, steps)"""
+        return [list(column) for column in zip(*self.rows, strict=True)]
+
+    def place(self, step: int, series: int) -> str:
+        """Where a reading is in the file, for a sentence."""
+        line = f"line {self.lines[step]}"
+        return line if len(self.columns) == 1 else f"{line}, column {self.columns[series]}"
+
+
+def load_table(path: str | Path) -> Table:
+    """The series of a file: a CSV's, by the rules above, or that of an AWD recording.
+
+    Raises UserError, with the line where there is one, for what cannot be read.
     """
     path = Path(path)
-    lines = _lines(_text(path))
-    if not any(line.strip() for line in lines):
+    text = _text(path)
+    if not text.strip():
         raise UserError(f"{path} is empty.")
-    table: list[list[int | None]] = []
-    header: list[str] | None = None
-    reader = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
-    try:
-        for row in reader:
-            cells = [cell.strip() for cell in row]
-            if not cells:
-                continue
-            if header is None:
-                header = cells
-                if any(cells) and not any(_INTEGER.fullmatch(cell) for cell in cells):
-                    continue
-            if len(cells) != len(header):
-                raise UserError(
-                    f"{path}, line {reader.line_num}: the number of columns is {len(cells)},"
-                    f" but {len(header)} in the first line."
-                )
-            table.append([_cell(path, reader.line_num, cell) for cell in cells])
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}.") from None
-    if all(reading is None for row in table for reading in row):
-        raise UserError(f"{path} holds no readings.")
-    return table
+    if path.suffix.lower() == ".awd":
+        readings = _awd(path, text).readings
+        rows = [[reading] for reading in readings]
+        return Table(rows, range(_AWD_HEADER + 1, _AWD_HEADER + 1 + len(rows)), ("1",))
+    sheet = _sheet(path, text)
+    names = [name.lower() for name in sheet.header or ()]
+    if "value" in names:
+        return _table(path, sheet, [_value(path, names)])
+    chosen = [at for at in range(sheet.width) if not names or names[at] not in _TIMES]
+    if sheet.width and not chosen:
+        raise UserError(f"{path} holds no readings: its columns say only when they were.")
+    return _table(path, sheet, chosen)
 
 
 def sample_recordings() -> list[Path]:
@@ -184,53 +205,102 @@ def _awd(path: Path, text: str) -> Recording:
     return Recording(path.stem, _AWD_EPOCHS[code], readings)
 
 
-def _csv(path: Path, text: str) -> Recording:
+@dataclass(frozen=True)
+class _Sheet:
+    """Of a CSV: cells of each step, none where its line is empty, and the lines they end in."""
+
+    header: list[str] | None
+    width: int
+    rows: list[list[str]]
+    lines: list[int]
+
+
+def _sheet(path: Path, text: str) -> _Sheet:
     lines = _lines(text)
-    rows = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
-    column = 0
-    width = 0
-    readings: list[int | None] = []
+    reader = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
+    header: list[str] | None = None
+    width = first = 0
+    rows: list[list[str]] = []
+    numbers: list[int] = []
     try:
-        for row in rows:
-            line = rows.line_num
+        for row in reader:
             cells = [cell.strip() for cell in row]
-            if not width:
-                width = max(1, len(cells))
-                column = _column(path, cells)
-                # Several columns have names; of a single one, a word is its name.
-                if width > 1 or (cells and cells[0][:1].isalpha()):
+            if not any(cells):
+                cells = []
+            elif not width:
+                width, first = len(cells), reader.line_num
+                if _names(cells):
+                    # What is above names is no step yet.
+                    header, rows, numbers = cells, [], []
                     continue
-            if any(cells) and len(cells) != width:
+            elif len(cells) != width:
                 raise UserError(
-                    f"{path}, line {line}: the number of columns is {len(cells)},"
-                    f" but {width} in line 1."
+                    f"{path}, line {reader.line_num}: the number of columns is {len(cells)},"
+                    f" but {width} in line {first}."
                 )
-            readings.append(_cell(path, line, cells[column] if cells else ""))
+            rows.append(cells)
+            numbers.append(reader.line_num)
     except csv.Error as error:
-        raise UserError(f"{path}, line {rows.line_num}: {error}.") from None
-    if all(reading is None for reading in readings):
+        raise UserError(f"{path}, line {reader.line_num}: {error}.") from None
+    return _Sheet(header, width, rows, numbers)
+
+
+def _names(cells: list[str]) -> bool:
+    """Whether these are a header's, which could be nothing else."""
+    if "value" in (cell.lower() for cell in cells):
+        return True
+    if all(cell.lower() in _NOTHING for cell in cells if cell):
+        return False
+    return cells[0][0].isalpha() if len(cells) == 1 else not any(map(_number, cells))
+
+
+def _number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    # Infinity is no number of a file, but may be a name.
+    return any(letter.isdigit() for letter in cell)
+
+
+def _table(path: Path, sheet: _Sheet, chosen: list[int]) -> Table:
+    rows = [
+        [_cell(path, line, row[at]) if row else None for at in chosen]
+        for row, line in zip(sheet.rows, sheet.lines, strict=True)
+    ]
+    if all(reading is None for row in rows for reading in row):
         raise UserError(f"{path} holds no readings.")
-    return Recording(path.stem, None, readings)
+    names = sheet.header or [str(number + 1) for number in range(sheet.width)]
+    return Table(rows, sheet.lines, tuple(_shown(names[at])[1:-1] for at in chosen))
+
+
+def _csv(path: Path, text: str) -> Recording:
+    sheet = _sheet(path, text)
+    column = 0
+    if sheet.width > 1:
+        column = _value(path, [name.lower() for name in sheet.header or [""] * sheet.width])
+    return Recording(path.stem, None, _table(path, sheet, [column]).series[0])
+
+
+def _value(path: Path, names: list[str]) -> int:
+    if names.count("value") != 1:
+        raise UserError(
+            f"{path} has {len(names)} columns: name the one to read `value` in its first line."
+        )
+    return names.index("value")
 
 
 def _delimiter(lines: list[str]) -> str:
-    return next((mark for mark in ",;\t" if mark in lines[0]), ",")
+    first = next((line for line in lines if line.strip()), "")
+    return next((mark for mark in ",;\t" if mark in first), ",")
 
 
 def _cell(path: Path, line: int, cell: str) -> int | None:
     if not cell:
         return None
     if not _INTEGER.fullmatch(cell):
-        raise UserError(f"{path}, line {line}: {_shown(cell)} is not a whole number.")
+        hint = ""
+        if cell.lower() in _NOTHING:
+            hint = "; a missing reading is an empty cell"
+        raise UserError(f"{path}, line {line}: {_shown(cell)} is not a whole number{hint}.")
     return _reading(path, line, cell)
-
-
-def _column(path: Path, cells: list[str]) -> int:
-    if len(cells) <= 1:
-        return 0
-    names = [cell.lower() for cell in cells]
-    if names.count("value") != 1:
-        raise UserError(
-            f"{path} has {len(cells)} columns: name the one to read `value` in its first line."
-        )
-    return names.index("value")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +27,8 @@ _LIMIT = 1 << 30
 _LONGEST = 65536
 # Bytes of a file: more than the longest list takes.
 _LARGEST = 1 << 22
+# Names that a sentence lists.
+_FEW = 10
 
 
 class Sections:
@@ -39,13 +41,13 @@ class Sections:
         self._document = _document(data)
         for section, content in self._document.items():
             if section not in known:
-                raise UserError(f"[{_plain(section)}] is unknown{nearest(section, known)}.")
+                raise UserError(f"[{_plain(section)}] is unknown{_meant(section, known)}.")
             if not isinstance(content, dict):
                 raise UserError(f"[{section}] must be a section, not a value.")
             for key in content:
                 if key not in known[section]:
                     raise UserError(
-                        f"[{section}] {_plain(key)} is unknown{nearest(key, known[section])}."
+                        f"[{section}] {_plain(key)} is unknown{_meant(key, known[section])}."
                     )
 
     def given(self, section: str, key: str) -> Any:
@@ -97,15 +99,26 @@ class Sections:
             raise UserError(f"[{section}] {key} must be a list of numbers.")
         return tuple(_exact(item, f"[{section}] {key}") for item in value)
 
-    def rows(self, section: str, key: str) -> tuple[tuple[Fraction, ...], ...] | None:
-        """The exact values of a list of lists of numbers."""
+    def rows(
+        self, section: str, key: str, name: Callable[[int], str]
+    ) -> tuple[tuple[Fraction, ...], ...] | None:
+        """The exact values of a list of lists of numbers; name: of a row, by its index."""
         value = self.given(section, key)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
-            raise UserError(f"[{section}] {key} must be a list of rows, lists of numbers.")
         what = f"[{section}] {key}"
-        return tuple(tuple(_exact(item, what) for item in row) for row in value)
+        if not isinstance(value, list) or not value:
+            raise UserError(f"{what} must be a list of rows, lists of numbers.")
+        for at, row in enumerate(value):
+            if not isinstance(row, list):
+                raise UserError(
+                    f"{what} must be a list of rows, lists of numbers, but {name(at)} is "
+                    f"{short(row)}."
+                )
+        return tuple(
+            tuple(_exact(item, f"{what}: each number of {name(at)}") for item in row)
+            for at, row in enumerate(value)
+        )
 
     def shown(self, section: str, key: str) -> str:
         """The value as a sentence may show it: short."""
@@ -113,8 +126,16 @@ class Sections:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown word: which known one is meant, perhaps."""
-    return f"; the nearest known is {difflib.get_close_matches(word.lower(), list(known), 1, 0)[0]}"
+    """The end of a sentence about an unknown word: which known one is meant, if one is near."""
+    found = difflib.get_close_matches(word.lower(), list(known), 1)
+    return f"; the nearest known is {found[0]}" if found else ""
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The same, and where none is near, all of them if they are few."""
+    names = list(known)
+    few = f"; known are {', '.join(names)}" if 1 < len(names) <= _FEW else ""
+    return nearest(word, names) or few
 
 
 def short(value: Any) -> str:

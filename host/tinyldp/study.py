@@ -54,7 +54,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tinyldp.crr_study import MOST_SYMBOLS, OF_CRR, CrrSettings, crr_settings
+from tinyldp.crr_study import (
+    LOSS_NAMES,
+    MOST_SYMBOLS,
+    OF_CRR,
+    RULE_NAMES,
+    CrrSettings,
+    crr_settings,
+)
 from tinyldp.epoch_study import (
     OF_EPOCHS,
     OF_THEIR_STREAM,
@@ -208,6 +215,8 @@ _NOT_OF_EPOCHS = {
     ("timing", "outbox"): "each phase holds one answer",
 }
 _LARGEST_DOMAIN = {OUE: 8 * MAX_VALUES, OLH: PRIME}
+# What people write in place of a Task's numbers.
+_NAMES = {"method": METHOD_TITLES, "rule": RULE_NAMES, "loss": LOSS_NAMES}
 _PLANNED = ("mechanism", "window", "thresholds", "buckets")
 # Milliseconds aimed at where the study is silent.
 _RESEND = 5_000
@@ -706,6 +715,12 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
     The method is None for all but rounds, whose mechanism may be left to the planner.
     """
     name = _present(sections.text("mechanism", "name"), "[mechanism] name")
+    known = (*MECHANISMS, *METHODS)
+    if name not in known:
+        names = ", ".join(f'"{each}"' for each in known)
+        raise UserError(
+            f'[mechanism] name must be one of {names}, not "{short(name)}"{nearest(name, known)}.'
+        )
     if MECHANISMS.get(name) not in CRRS:
         for section, key in _ONLY_OF_CRR:
             if sections.given(section, key) is not None:
@@ -719,12 +734,6 @@ def _mechanism(sections: Sections) -> tuple[int | None, int | None]:
             )
     if name in METHODS:
         return _oracle(sections), METHODS[name]
-    if name not in MECHANISMS:
-        known = (*MECHANISMS, *METHODS)
-        names = ", ".join(f'"{each}"' for each in known)
-        raise UserError(
-            f'[mechanism] name must be one of {names}, not "{short(name)}"{nearest(name, known)}.'
-        )
     mechanism = MECHANISMS[name]
     for section, key in _OF_ROUNDS:
         if mechanism in CRRS and section == "stream":
@@ -901,8 +910,8 @@ def _difference(name: str, its: Any, mine: Any) -> str:
             return "none"
         if isinstance(value, list):
             value = value[0]
-        if name == "method":
-            return METHOD_TITLES[value]
+        if name in _NAMES:
+            return _NAMES[name].get(value, str(value))
         return stated(Fraction(value, units[name]), units[name]) if name in units else str(value)
 
     return f"its {word} is {shown(its)}, and the study's {shown(mine)}"

@@ -33,6 +33,24 @@ class Model:
     notes: tuple[str, ...] = ()
 
 
+def state_symbols(state: int, symbols: int, memory: int) -> list[int]:
+    """The L symbols in a row that a state of the chain is, the first one first."""
+    return [state // symbols**at % symbols for at in reversed(range(memory))]
+
+
+def state_name(state: int, symbols: int, memory: int) -> str:
+    """As sentences say what the next symbol follows."""
+    digits = state_symbols(state, symbols, memory)
+    return f"symbol {state}" if memory == 1 else f"the symbols {', '.join(map(str, digits))}"
+
+
+def row_name(state: int, symbols: int, memory: int) -> str:
+    """Of the transitions; of more rows than there are states, by counting them."""
+    if state >= symbols**memory:
+        return f"row {state + 1}"
+    return f"the row of {state_name(state, symbols, memory)}"
+
+
 def whole_shares(shares: Sequence[Fraction], whole: int, most: int | None = None) -> list[int]:
     """Integers in the proportion of the shares that sum to `whole`; positive shares get 1 or more.
 
@@ -104,7 +122,7 @@ def given_model(
     transitions: list[int] = []
     notes: list[str] = []
     for at, row in enumerate(rows):
-        where = f"[mechanism] row {at} of transitions"
+        where = f"[mechanism] transitions: {row_name(at, symbols, memory)}"
         if len(row) != symbols:
             raise UserError(f"{where} must have {symbols} numbers, but has {len(row)}.")
         notes += check_shares(row, where)

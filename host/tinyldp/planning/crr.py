@@ -13,12 +13,11 @@ from fractions import Fraction
 
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.crr.model import ROW_SCALE
-from tinyldp.crr.training import trained_model
-from tinyldp.crr_study import CrrSettings
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.planning.crr_costs import table_bytes
 from tinyldp.planning.crr_tables import Progress, make_table
+from tinyldp.planning.training import trained_study
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import TABLE, Task
 
@@ -33,7 +32,7 @@ def choose_crr(study: Study, progress: Progress | None = None) -> Task:
     """
     settings = study.crr
     assert settings is not None
-    trained = with_model(study, settings)
+    trained, _ = trained_study(study)
     chosen = None if study.thresholds else [share(study) << 10]
     task = trained.task(chosen)
     room = settings.room
@@ -63,21 +62,6 @@ def _shorter(study: Study, task: Task, room: int) -> str:
         if table_bytes(shorter) <= room:
             return f"a block of {block}, the longest that fits"
     return "fewer symbols, a shorter memory or less epsilon, for no shorter block fits"
-
-
-def with_model(study: Study, settings: CrrSettings) -> Study:
-    """The study with the model that its training series make, or as it is."""
-    if settings.model is not None:
-        return study
-    model = trained_model(
-        settings.train,
-        study.bins,
-        study.missing,
-        study.domain,
-        settings.memory or 1,
-        settings.smoothing,
-    )
-    return replace(study, crr=replace(settings, model=model))
 
 
 def share(study: Study) -> int:

@@ -11,6 +11,7 @@ from tinyldp.certify import oracles
 from tinyldp.certify.bounds import digits_up, exp_bounds, float_up, log_upper
 from tinyldp.certify.issue import natural_epsilon, stream_curve
 from tinyldp.certify.statements import missing
+from tinyldp.crr.training import Training
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, stated
@@ -22,6 +23,7 @@ from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
 from tinyldp.planning.switches import STEPS, Progress
+from tinyldp.planning.training import training_json, training_line, training_warnings
 from tinyldp.study import (
     CRRS,
     DELTA_UNIT,
@@ -60,7 +62,8 @@ class Plan:
     device_bytes: see device_bytes(). variance: of one estimated frequency with a
     report from each of `devices` (of rounds, from those that one query is meant for, at
     the spend that every step or sample has), None for streams or without them. entries,
-    communication: of rounds. epochs: of Thresh and HeavyThresh. crr: of CRR.
+    communication: of rounds. epochs: of Thresh and HeavyThresh. crr: of CRR; training: of its
+    model, where that was learned.
     """
 
     task: Task
@@ -76,6 +79,7 @@ class Plan:
     communication: Communication | None = None
     epochs: EpochCosts | None = None
     crr: CrrCosts | TableCosts | None = None
+    training: Training | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
@@ -91,7 +95,8 @@ class Plan:
         if self.epochs is not None:
             rounds = self.epochs.to_json()
         if self.crr is not None:
-            rounds = {"crr": self.crr.to_json()}
+            trained = None if self.training is None else training_json(self.training)
+            rounds = {"crr": self.crr.to_json(), "training": trained}
         return {
             "task_id": self.task.id.hex(),
             "mechanism": methods.get(self.task.method or 0, names[self.task.mechanism]),
@@ -235,10 +240,15 @@ def text_plan(plan: Plan) -> str:
         lines += rounds_costs.cost_lines(task, plan.entries, plan.devices)
     elif plan.epochs is not None:
         lines += epochs_costs.cost_lines(task, plan.epochs)
-    elif isinstance(plan.crr, TableCosts):
-        lines += table_lines(task, plan.crr)
     elif plan.crr is not None:
-        lines += crr_costs.cost_lines(task, plan.crr)
+        if plan.training is not None:
+            lines.append(training_line(plan.training))
+        if isinstance(plan.crr, TableCosts):
+            lines += table_lines(task, plan.crr)
+        else:
+            lines += crr_costs.cost_lines(task, plan.crr)
+        if plan.training is not None:
+            lines += [f"Warning: {warning}" for warning in training_warnings(plan.training)]
     elif task.mechanism in STREAMS:
         lines += [_stream_loss(plan), *_stream_costs(plan)]
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tinyldp.errors import UserError, keep_apart
@@ -9,6 +10,7 @@ from tinyldp.files import TASK, keep_kind, replace_file
 from tinyldp.planning.choice import choose
 from tinyldp.planning.outcome import Plan, assess
 from tinyldp.planning.switches import Progress
+from tinyldp.planning.training import trained_study
 from tinyldp.study import load_study
 from tinyldp_protocol.task import write_file
 
@@ -27,8 +29,9 @@ def plan(
     keep_apart(path, study)
     keep_kind(path, TASK)
     try:
+        loaded, training = trained_study(loaded)
         task = choose(loaded, progress)
-        assessed = assess(loaded, task, path, progress)
+        assessed = replace(assess(loaded, task, path, progress), training=training)
     except UserError as error:
         raise UserError(f"{study}: {error}") from None
     replace_file(path, write_file(task), TASK)

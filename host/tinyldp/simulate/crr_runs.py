@@ -18,7 +18,7 @@ from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, make_fleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
-from tinyldp.simulate.sources import make_stream
+from tinyldp.simulate.sources import make_stream, shared
 from tinyldp.simulate.words import DrawnWords
 from tinyldp_protocol.task import TABLE, Task
 
@@ -110,6 +110,7 @@ def simulate_crr(
         released,
         guessed,
         shares,
+        notes=() if stream is None else shared(stream, devices),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from tinyldp.simulate.simulation import (
 from tinyldp.simulate.sources import study_at
 from tinyldp.simulate.streams import DEVICES, make_fleet, origins_of, symbols_of
 from tinyldp.simulate.words import DrawnWords
-from tinyldp.study import CRRS, STREAMS, Study
+from tinyldp.study import CRRS, STREAMS, Study, load_task
 from tinyldp_device.mechanism import step_words
 from tinyldp_protocol.task import Task
 
@@ -92,7 +93,9 @@ def simulate(
 
     Raises UserError when the study is wrong, or the numbers are.
     """
+    beside = None
     if isinstance(study, str | Path):
+        beside = Path(study).with_suffix(".task")
         path, study = study, study_at(study)
         try:
             task = choose(study)
@@ -113,6 +116,42 @@ def simulate(
     ):
         if not least <= n <= most:
             raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
+    found = _run(study, task, devices, steps, seed, progress, aggregated, steps_at_once)
+    return replace(found, notes=(*found.notes, *_other_task(beside, task)))
+
+
+def _other_task(path: Path | None, task: Task) -> tuple[str, ...]:
+    """A sentence where a planned Task lies beside the study, and is not the simulated one."""
+    if path is None or not path.is_file():
+        return ()
+    try:
+        other = load_task(path)
+    except UserError:
+        # Whoever needs it says what is wrong with it.
+        return ()
+    if other.id == task.id:
+        return ()
+    model = (
+        ""
+        if other.prior == task.prior and other.transitions == task.transitions
+        else (" with another model")
+    )
+    return (
+        f"Simulated is Task {task.id.hex()}, which the study amounts to now; {path} is another, "
+        f"{other.id.hex()}{model}: tinyldp plan makes it anew.",
+    )
+
+
+def _run(
+    study: Study | Task,
+    task: Task,
+    devices: int,
+    steps: int | None,
+    seed: int,
+    progress: Told | None,
+    aggregated: bool | None,
+    steps_at_once: int,
+) -> Simulation:
     if task.epochs is not None:
         return _epochs(study, task, devices, steps, seed, progress)
     steps = STEPS if steps is None else steps

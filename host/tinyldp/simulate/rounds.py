@@ -28,7 +28,7 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import supports
 from tinyldp.simulate import aggregate, oracles
 from tinyldp.simulate.simulation import AGGREGATE, ONE_BY_ONE, RoundSimulation
-from tinyldp.simulate.sources import Stream, make_stream
+from tinyldp.simulate.sources import Stream, make_stream, shared
 from tinyldp.simulate.theory import expected_cfpu, expected_mse
 from tinyldp.simulate.words import DrawnWords
 from tinyldp_device.mechanism import step_words
@@ -104,6 +104,7 @@ def simulate_rounds(
         expected_mse(task, stream.counts),
         fleet.max_spend,
         fleet.refused,
+        notes=shared(stream, devices),
     )
 
 

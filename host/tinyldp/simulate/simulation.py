@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,17 @@ _FLOOR = 0.001
 
 @dataclass(frozen=True)
 class Simulation:
-    """devices that took steps each, in seconds of wall-clock time; the same seed, the same rest."""
+    """devices that took steps each, in seconds of wall-clock time; the same seed, the same rest.
+
+    notes: sentences on what was simulated, where that is not what one may think.
+    """
 
     task: Task
     devices: int
     steps: int
     seed: int
     seconds: float
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def device_steps_per_second(self) -> float:
@@ -54,6 +58,7 @@ class Simulation:
             "seed": self.seed,
             "seconds": self.seconds,
             "device_steps_per_second": self.device_steps_per_second,
+            "notes": list(self.notes),
         }
 
 

@@ -12,9 +12,9 @@ recordings     Activity of the wearers in recordings.sample_recordings, in epoch
                each whole day (1,440 steps) of each wearer is one series. The Task's bins make
                classes of the counts; without bins, class 0 is no activity, and the others part
                the counts above zero into equal shares. A missing epoch is the Task's missing.
-a CSV file     One row for each step, one column for each series, `,`, `;` or tab between
-               them, with or without a header row: whole numbers, an empty cell for a missing
-               reading. With bins in the Task these are readings, without them symbols 0..d-1.
+a CSV file     One row for each step, one column for each series, or the one named `value` (see
+               tinyldp.recordings). With bins in the Task these are readings, without them
+               symbols 0..d-1; a missing one is the Task's missing.
 
 Device i plays series i modulo their number, from the first step on.
 """
@@ -52,10 +52,12 @@ def study_at(path: str | Path) -> Study:
 class Stream(Protocol):
     """What all devices of a fleet measure.
 
-    counts: (steps, d) how many devices have each value.
+    counts: (steps, d) how many devices have each value. series: how many there are to play, None
+    where each device has its own.
     """
 
     counts: Array
+    series: int | None
 
     def values(self, step: int) -> Array:
         """(devices,) the value of each device at this step; the same whenever it is asked."""
@@ -77,6 +79,23 @@ def make_stream(source: str, task: Task, devices: int, steps: int, seed: int) ->
     else:
         table = _file(task, Path(source))
     return Played(table[:steps], devices, task.symbols)
+
+
+def shared(stream: Stream, devices: int) -> tuple[str, ...]:
+    """A sentence where the series are fewer than the devices, or more."""
+    series = stream.series
+    if series is None or series == devices:
+        return ()
+    if series > devices:
+        which = "first alone is" if devices == 1 else f"first {devices:,} alone are"
+        return (f"Of the stream's {series:,} series the {which} played.",)
+    if series == 1:
+        return (f"The stream's one series is played by all {devices:,} devices.",)
+    most = -(-devices // series)
+    return (
+        f"The stream's {series:,} series are played by up to {most:,} devices each, for there are "
+        f"{devices:,} devices.",
+    )
 
 
 def _lns(steps: int, rng: np.random.Generator) -> Array:
@@ -118,6 +137,7 @@ class Drawn:
 
     def __init__(self, counts: Array, devices: int, seed: int) -> None:
         self.counts = counts
+        self.series: int | None = None
         self._devices = devices
         self._seed = seed
 
@@ -135,6 +155,7 @@ class Played:
         self._table = table
         self._devices = devices
         series = table.shape[1]
+        self.series: int | None = series
         players = devices // series + (np.arange(series) < devices % series)
         self.counts = np.zeros((len(table), symbols), dtype=np.int64)
         for counts, row in zip(self.counts, table, strict=True):
@@ -201,14 +222,15 @@ def _binned(task: Task, series: _Series, bins: Array) -> Array:
 
 
 def _file(task: Task, path: Path) -> Array:
-    series = _series(load_table(path))
+    table = load_table(path)
+    series = _series(table.rows)
     if task.bins is not None:
         return _binned(task, series, np.array(task.bins))
     wrong = ~series.absent & ((series.readings < 0) | (series.readings >= task.symbols))
     if wrong.any():
         step, column = np.argwhere(wrong)[0]
         raise UserError(
-            f"{path}: {series.readings[step, column]} in step {step}, column {column + 1} is no"
-            f" symbol of the study, which has 0..{task.symbols - 1} and no bins."
+            f"{path}, {table.place(step, column)}: {series.readings[step, column]} is no symbol of"
+            f" the study, which has 0..{task.symbols - 1} and no bins."
         )
     return np.where(series.absent, task.missing or 0, series.readings)

@@ -45,7 +45,7 @@ def text_simulation(simulation: Simulation) -> str:
         ("seconds", f"{simulation.seconds:.2f}"),
         ("device steps a second", f"{simulation.device_steps_per_second:,.0f}"),
     ]
-    notes = [CAUTION]
+    notes = [CAUTION, *simulation.notes]
     if isinstance(simulation, StreamSimulation):
         rows.append(("mean displacement", f"{simulation.mean_displacement:.3f} steps"))
         if simulation.expected is None:
