@@ -122,8 +122,8 @@ def test_the_integers_may_be_stated(tmp_path):
         ),
         (PRIOR, f"{PRIOR}\nloss = 3", "loss must be one of .*, or a table .* integers, not 3.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 'x']]", "loss: each number of the row of symbol 0 must be"),
-        (PRIOR, f'{PRIOR}\nrule = "foo"', '"preserve", "min_error", not "foo".$'),
-        (PRIOR, f"{PRIOR}\nrule = 1", 'rule must be one of "preserve", "min_error", not 1.$'),
+        (PRIOR, f'{PRIOR}\nrule = "foo"', '"preserve", "min_error", "table", not "foo".$'),
+        (PRIOR, f"{PRIOR}\nrule = 1", 'rule must be one of "preserve", "min_error", "table", not 1.$'),
         (PRIOR, f"{PRIOR}\nrule = {{ a = 1 }}", "not a section.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 1], [1, 0]]", "loss must be a table of 3 rows of 3"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,0,1],[3,1,0]]", "symmetric, but has 2 for 0 and 2"),
@@ -399,7 +399,7 @@ def test_a_stream_to_play(tmp_path):
 def test_rounded_shares_are_taken_in_proportion_and_the_plan_says_so(tmp_path, row, sum_of_it):
     text = STUDY.replace("[0.3, 0.4, 0.3]", row)
     planned = plan(write_crr(tmp_path, text))
-    said = f"row 1 of transitions sums to {sum_of_it}, not to 1"
+    said = f"the row of symbol 1 sums to {sum_of_it}, not to 1"
     assert said in planned.to_json()["crr"]["warnings"][0]
     assert said in text_plan(planned)
     assert sorted(planned.task.transitions[3:6]) == [5461, 5461, 5462]
@@ -407,7 +407,7 @@ def test_rounded_shares_are_taken_in_proportion_and_the_plan_says_so(tmp_path, r
 
 @pytest.mark.parametrize("row", ["[0.3, 0.4, 0.2995]", "[0.3333, 0.3333, 0.3329]", "[0.5, 0.4, 0]"])
 def test_a_slip_is_not_taken_for_a_rounding(tmp_path, row):
-    with pytest.raises(UserError, match="row 1 of transitions must sum to 1, but sums to 0"):
+    with pytest.raises(UserError, match="the row of symbol 1 must sum to 1, but sums to 0"):
         crr_study(tmp_path, STUDY.replace("[0.3, 0.4, 0.3]", row))
 
 

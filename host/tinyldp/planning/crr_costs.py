@@ -118,7 +118,9 @@ def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> Crr
     settings = study.crr
     if settings is None:
         return costs
-    notes = (PUBLIC,) if settings.model is None else settings.model.notes
+    notes = () if settings.model is None else settings.model.notes
+    if settings.train:
+        notes = (PUBLIC,)
     return replace(costs, warnings=(*notes, *costs.warnings))
 
 
