@@ -310,14 +310,6 @@ def test_totals_are_sums_of_leakages() -> None:
     assert 0 < gain.mean() < epsilon * np.tanh(epsilon / 2) + 1e-6
 
 
-def test_a_kernel_that_leaves_a_symbol_out_has_no_raw_estimate() -> None:
-    task = sticky(3, 0.5, 0.97, rule=2)
-    _, released = series(task, 60, 30, 10)
-    found = population(task, released)
-    assert np.isnan(found.raw).any()
-    assert not np.isnan(found.smoothed).any()
-
-
 @pytest.mark.parametrize(
     ("released", "present", "said"),
     [

@@ -21,6 +21,7 @@ from tinyldp.crr.steps import Step, expected_loss, kernel, share_of
 from tinyldp.errors import UserError
 from tinyldp.planning import choose, crr_costs, krr, plan, text_plan
 from tinyldp.planning.crr_costs import costs_of, table_bytes
+from tinyldp.simulate import simulate
 from tinyldp.study import load_task
 from tinyldp_protocol.task import Task
 
@@ -77,8 +78,37 @@ def test_plan_writes_a_task_that_certifies(tmp_path):
         *("rarest_over_kappa", "krr", "leakage", "table_bytes", "warnings"),
     }
     text = text_plan(planned)
-    for word in ("CRR, preserve with hamming loss", "linear program", "k-RR at the same epsilon"):
+    for word in ("CRR, preserve with hamming loss", "linear program"):
         assert word in text
+
+
+def test_k_rr_beside_it_has_the_same_guarantees_as_in_a_simulation(tmp_path):
+    """Of a step, twice that whatever the model, and a sequence of all w steps, where it can be."""
+    path = write_crr(tmp_path, STUDY.replace("epsilon = 1", "epsilon = 1\nw = 10"))
+    planned = plan(path)
+    assert planned.crr is not None
+    krr_losses = planned.to_json()["crr"]["krr"]
+    played = simulate(path, devices=20_000, steps=5).to_json()
+    assert krr_losses["same_epsilon"] == pytest.approx(played["krr_loss"], abs=0.01)
+    assert krr_losses["double_epsilon"] == pytest.approx(played["krr_double_loss"], abs=0.01)
+    assert krr_losses["sequence_steps"] == 10
+    text = text_plan(planned)
+    assert "k-RR with epsilon 0.9999 a step: 0.4239." in text
+    assert "k-RR with twice that, which CRR guarantees whatever the model: 0.2131." in text
+    assert "of which a sequence of 10 steps tells as much" in text
+
+
+def test_a_sequence_of_k_rr_that_is_cut_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(krr, "_MOST", 3**4)
+    text = STUDY.replace("epsilon = 1", "epsilon = 1\nw = 10")
+    said = text_plan(plan(write_crr(tmp_path, text)))
+    assert "a sequence of 4 steps (10 would take too long) tells as much, 4" in said
+
+
+def test_a_block_s_epsilon_is_spread_over_its_steps(tmp_path):
+    text = STUDY.replace('name = "crr"', 'name = "crr-batch"\nblock = 2')
+    said = text_plan(plan(write_crr(tmp_path, text)))
+    assert "k-RR with epsilon 0.4999 a step, a block's 0.9999 over its 2: " in said
 
 
 def test_a_trained_plan_warns_that_its_series_must_be_public(tmp_path):

@@ -96,10 +96,12 @@ def test_raw_shares_are_given_where_they_say_something() -> None:
         assert row["raw"] == pytest.approx(found.raw[i])
         assert row["raw_deviation"] == pytest.approx(np.sqrt(found.variances[i]))
         assert row["raw_low"] == pytest.approx(found.low[i])
+        assert row["raw_counted"] == [1, 1, 1]
     tight = sticky(3, 0.5, 0.97, rule=2)
     _, released = series(tight, 20, 30, 3)
     (table,) = report_data(store_of(tight, released).store)["crr"]
     assert any(None in row["raw"] for row in table["steps"])
+    assert min(min(row["raw_counted"]) for row in table["steps"]) < 1
     assert json.loads(json.dumps(table)) == table
 
 

@@ -66,6 +66,22 @@ def test_studies_of_one(tmp_path: Path, name: str, privacy: str) -> None:
         assert not PLURAL.search(text), text
 
 
+@pytest.mark.parametrize("more", ["", "-batch"])
+def test_crr_of_one_step(tmp_path: Path, more: str) -> None:
+    """One step, one device; and nobody takes the epsilon of a release for all that is told."""
+    path = tmp_path / "one.toml"
+    text = STUDY.format(name="crr" + more, privacy="epsilon = 1\nw = 1\ndelta = 0.01")
+    model = "transitions = [[0.8, 0.2], [0.3, 0.7]]\n" + ("block = 2\n" if more else "")
+    path.write_text(text.replace("[privacy]", model + "[privacy]"))
+    planned = plan(path)
+    certificate = certify(planned.task)
+    told = text_plan(planned), text_certificate(certificate)
+    for said in (*told, text_simulation(simulate(path, steps=60))):
+        assert not PLURAL.search(re.sub(r"\n {10,}", " ", said)), said
+    for said in told:
+        assert "ater releases tell of" in " ".join(said.split())
+
+
 def test_a_refusal_for_one(tmp_path: Path) -> None:
     one = "votes = 2\npolls = 1\npoll_epsilon = 4\n"
     with pytest.raises(UserError, match="poll_epsilon 4 in 1 poll leaves nothing"):

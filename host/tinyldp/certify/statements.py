@@ -229,7 +229,8 @@ def crr_relation(block: int | None) -> str:
     what = "the value of the step" if block is None else f"the {block} values of the block"
     return (
         f"What is known of {what} before and after its release, for whoever knows the model and all"
-        " that was released before."
+        " that was released before. Not all that is ever told of it: later releases tell of it"
+        " again, as far as values follow each other, and what each adds comes on top."
     )
 
 
@@ -246,14 +247,15 @@ def crr_method(depth: int, sampled: int, bounded: bool) -> str:
 def crr_lifetime(w: int | None, block: int | None) -> str:
     unit = "step" if block is None else "block"
     text = (
-        f"epsilon is of one {unit}; what {unit}s tell adds up, so over a lifetime there is no"
-        " bound. What is released about the same readings by other mechanisms adds to it."
+        f"epsilon is of one {unit}, of what its release adds; what releases tell adds up, also of"
+        " one and the same value, so over a lifetime there is no bound. What is released about the"
+        " same readings by other mechanisms adds to it."
     )
     if w is None:
         return text
     return (
-        f"Any {w} consecutive steps of the device's first run tell up to the line 'in {w} steps'"
-        f" together. {text}"
+        f"Any {in_a_row(w)} of the device's first run may tell up to the line"
+        f" 'in {counted(w, 'step')}' together. {text}"
     )
 
 

@@ -116,7 +116,7 @@ def _crr(found: Figures) -> list[tuple[str, str]]:
         lines.append(
             (
                 "with delta",
-                f"in {found.w} steps epsilon {digits_up(found.with_delta)},"
+                f"in {counted(found.w or 0, 'step')} epsilon {digits_up(found.with_delta)},"
                 f" but with probability {digits_up(found.delta)}",
             )
         )

@@ -4,9 +4,8 @@ A device's belief follows from what it released, so that whoever has its release
 on knows with which M_t(y|x) each of them was drawn. Two estimates, of two kinds:
 
 raw       (M_t^-1)[y, x] has the expectation 1 if the value is x and 0 if not, whatever the series
-          are: its mean over the devices is an unbiased estimate of the share of x at t. It needs
-          M_t that can be inverted, and says little where some nearly can't: where a rule leaves
-          symbols out, or rare ones nearly so.
+          are: its mean over the devices is an unbiased estimate of the share of x at t. Devices
+          whose M_t tells x from nothing, or hardly, are not counted for it: crr_raw.
 smoothed  the probability of x given all releases, earlier and later (forward-backward smoothing of
           a hidden Markov chain, Rabiner 1989, with M_t in place of fixed emissions). Much less
           noise, and right on average where the series follow the Task's chain; where they do
@@ -35,6 +34,7 @@ from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
+from tinyldp.estimate.crr_raw import raw_sums
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp_protocol.task import CRR, CRR_BATCH, Task
 
@@ -46,8 +46,6 @@ AllBeliefs = Beliefs | BlockBeliefs
 
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
-# Determinants below are of kernels that can't be inverted in floats.
-_SINGULAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,14 @@ class Decoded:
 class Population:
     """What is known of all devices together at J steps, of those whose releases are known there.
 
-    steps: (J,) from 0. devices: (J,). raw: (J, d) shares of the values, unbiased, NaN where an M
-    can't be inverted; variances: (J, d) of it, unbiased. smoothed: (J, d); spreads: (J, d) its
-    variance if the series follow the Task's chain. low, high, smoothed_low, smoothed_high: (J, d)
-    limits in 0..1, each alone with `confidence` (normal: so for some tens of devices or more).
+    steps: (J,) from 0. devices: (J,). counted: (J, d) the share of these that raw rests on, who
+    depend on earlier releases alone. raw: (J, d) shares of the values among these, unbiased given
+    the earlier releases, NaN where nobody is counted; variances: (J, d) of it, estimated from the
+    releases or as the beliefs expect it, whichever is more. low, high: (J, d) limits of the share
+    among all devices, whatever those have who are not counted.
+    smoothed: (J, d); spreads: (J, d) its variance if the series follow the Task's chain;
+    smoothed_low, smoothed_high: (J, d). Limits lie in 0..1, each alone with `confidence`
+    (normal: so for some tens of devices or more).
     leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
     the same of all that it released so far. gain, learned: (J,) what was learned of a value on
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
@@ -85,6 +87,7 @@ class Population:
 
     steps: Integers
     devices: Integers
+    counted: Floats
     raw: Floats
     variances: Floats
     low: Floats
@@ -124,7 +127,10 @@ def decode(
     symbols, known = _checked(task, released, present, ended)
     none = np.zeros(0, dtype=np.int64)
     found = make_beliefs(task) if beliefs is None else beliefs
-    parts = [_any(task, symbols[part], known[part], none, found) for part in _parts(task, symbols)]
+    wanted = _Wanted(none, none, 0.0)
+    parts = [
+        _any(task, symbols[part], known[part], wanted, found) for part in _parts(task, symbols)
+    ]
     posterior = np.concatenate([part[0] for part in parts])
     leakage, gain = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
     return Decoded(posterior, known, leakage, gain)
@@ -153,35 +159,42 @@ def population(
     number = known[:, wanted].sum(axis=0)
     if not number.all():
         raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
-    sums = np.zeros((4, len(wanted), task.symbols))
+    sums = np.zeros((2, len(wanted), task.symbols))
+    unmixed = np.zeros((4, len(wanted), task.symbols))
+    z = float(ndtri((1 + confidence) / 2))
     told = np.zeros((8, len(wanted)))
     found = make_beliefs(task) if beliefs is None else beliefs
     drawn = np.zeros((3, task.symbols, task.symbols))
     for part in _parts(task, symbols):
         here = known[part][:, wanted]
-        posterior, leakage, gain, inverted, deviation = _any(
-            task, symbols[part], known[part], wanted, found
+        posterior, leakage, gain, counted, deviation = _any(
+            task, symbols[part], known[part], _Wanted(wanted, number, z), found
         )
         drawn += deviation
         chosen = np.where(here[:, :, np.newaxis], posterior[:, wanted], 0.0)
         sums[0] += chosen.sum(axis=0)
         sums[1] += (chosen * (1 - chosen)).sum(axis=0)
-        sums[2:] += inverted
+        unmixed += counted
         for at, each in enumerate((leakage, leakage.cumsum(1), gain, gain.cumsum(1))):
             there = np.where(here, each[:, wanted], 0.0)
             told[2 * at] += there.sum(axis=0)
             np.maximum(told[2 * at + 1], there.max(axis=0), out=told[2 * at + 1])
     n = number[:, np.newaxis]
-    smoothed, spreads, raw = sums[0] / n, sums[1] / n**2, sums[2] / n
-    # E h^2 = Var h + 1 for the value itself, where h has the mean 1, and Var h for the others.
-    variances = np.maximum(sums[3] - sums[2], 0) / n**2
-    z = ndtri((1 + confidence) / 2)
+    smoothed, spreads = sums[0] / n, sums[1] / n**2
+    those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
+    raw = unmixed[1] / those
+    # A large h that is seldom may not have come up: then the first of these is far too small.
+    variances = np.maximum(unmixed[2], unmixed[3]) / those**2
+    share = those / n
+    # Each of the others may have the value, or none of them.
+    half = share * z * np.sqrt(variances) + (1 - share) / 2
     return Population(
         wanted,
         number,
+        unmixed[0] / n,
         raw,
         variances,
-        *_limits(raw, z * np.sqrt(variances)),
+        *_limits(share * raw + (1 - share) / 2, half),
         smoothed,
         spreads,
         *_limits(smoothed, z * np.sqrt(spreads)),
@@ -245,15 +258,24 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
     return np.arange(present.shape[1]) < there[:, np.newaxis]
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The steps (J,) of which shares are, how many devices of all are there, and z of intervals."""
+
+    steps: Integers
+    devices: Integers
+    z: float
+
+
 def _any(
-    task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: AllBeliefs
+    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: AllBeliefs
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """What _smoothed gives, of blocks too: they have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
         return _smoothed(task, symbols, known, wanted, beliefs)
     posterior, leakage, gain = smoothed_blocks(task, symbols, known, beliefs)
     d = task.symbols
-    return posterior, leakage, gain, np.full((2, len(wanted), d), np.nan), np.zeros((3, d, d))
+    return posterior, leakage, gain, np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:
@@ -277,9 +299,9 @@ def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[I
 
 
 def _smoothed(
-    task: Task, symbols: Integers, known: Flags, wanted: Integers, beliefs: Beliefs
+    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: Beliefs
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(n, T, d) posteriors, (n, T) leakages, and gains, what _inverted gives, (3, d, d).
+    """(n, T, d) posteriors, (n, T) leakages, and gains, (4, J, d) raw_sums, (3, d, d).
 
     The last is, by the release before and by the symbol: how often it came beyond its P, the
     variance of that, and how many releases followed.
@@ -291,7 +313,7 @@ def _smoothed(
     told = np.ones((length, n, d))
     forward = np.full((length, n, d), np.nan)
     leakage, gain = np.full((2, n, length), np.nan)
-    inverted = np.zeros((2, len(wanted), d))
+    counted = np.zeros((4, len(wanted.steps), d))
     deviation = np.zeros((3, d, d))
     ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
     for step, (devices, numbers) in enumerate(_walk(beliefs, symbols, known)):
@@ -311,23 +333,15 @@ def _smoothed(
         now /= total
         forward[step, devices] = now
         ahead[devices] = now @ transitions
-        here = wanted == step
+        here = wanted.steps == step
         if here.any():
-            inverted[:, here] = _inverted(beliefs, numbers, released)[:, np.newaxis]
+            repeated = wanted.devices[here][0] / len(devices)
+            sums = raw_sums(beliefs, numbers, released, repeated, wanted.z)
+            counted[:, here] = sums[:, np.newaxis]
     backward = np.ones((n, d))
     for step in range(length - 1, -1, -1):
         both = forward[step] * backward
         forward[step] = both / both.sum(axis=1, keepdims=True)
         backward = (told[step] * backward) @ transitions.T
         backward /= backward.sum(axis=1, keepdims=True)
-    return forward.transpose(1, 0, 2), leakage, gain, inverted, deviation
-
-
-def _inverted(beliefs: Beliefs, numbers: Integers, released: Integers) -> Floats:
-    """(2, d) sums over the devices of the raw estimator, and of its square."""
-    different, which = np.unique(numbers, return_inverse=True)
-    kernel = beliefs.kernel(different)
-    if np.linalg.det(kernel).min() < _SINGULAR:
-        return np.full((2, kernel.shape[1]), np.nan)
-    estimate = np.linalg.inv(kernel)[which, released]
-    return np.array([estimate.sum(axis=0), np.square(estimate).sum(axis=0)])
+    return forward.transpose(1, 0, 2), leakage, gain, counted, deviation

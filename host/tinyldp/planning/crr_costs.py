@@ -25,7 +25,7 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary
 from tinyldp.crr.steps import Policy, Step, expected_loss, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
-from tinyldp.figures import stated
+from tinyldp.figures import counted, stated
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_device.mechanism import make_mechanism
@@ -57,9 +57,9 @@ class CrrCosts:
     of the `beliefs` met; gap and largest_gap: what the rule has above it for the same, on average
     and at most; None where the linear program is too large. rarest: the least belief met that is
     not 0, over kappa = 1 / (e^epsilon + 1): where it is 1 or more the rule is the optimum. krr:
-    k-RR's loss at the same epsilon a step; sequence, krr_sequence: at the same loss of privacy of
-    a sequence, and its loss then (None with memory above 1). drift: bound of the factor, None
-    without one.
+    k-RR's loss at the same epsilon a step, krr_double at twice that; sequence, krr_sequence: at
+    the same loss of privacy of a sequence, and its loss then (None with memory above 1). drift:
+    bound of the factor, None without one.
     """
 
     epsilon: float
@@ -76,6 +76,7 @@ class CrrCosts:
     beliefs: int
     rarest: float
     krr: float
+    krr_double: float
     sequence: SequenceMatch | None
     krr_sequence: float | None
     table_bytes: int
@@ -94,6 +95,7 @@ class CrrCosts:
             "rarest_over_kappa": self.rarest,
             "krr": {
                 "same_epsilon": self.krr,
+                "double_epsilon": self.krr_double,
                 "same_sequence": self.krr_sequence,
                 "sequence_steps": None if matched is None else matched.steps,
                 "sequence_epsilon": None if matched is None else matched.budget,
@@ -160,6 +162,7 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         beliefs=len(steps),
         rarest=rarest / PRIOR_SCALE / kappa,
         krr=krr_loss(shares, float(epsilon) / block, losses),
+        krr_double=krr_loss(shares, 2 * float(epsilon) / block, losses),
         sequence=matched,
         krr_sequence=krr_sequence,
         table_bytes=table_bytes(task),
@@ -288,17 +291,23 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
     """What is hidden, how far releases are off, and beside what, for people."""
     unit = "step" if task.block is None else f"block of {task.block} steps"
     hides = (
-        f"Hides: a {unit}, with epsilon {digits_up(Fraction(costs.epsilon))} of what is known "
-        f"before it (twice that between any two values, whatever the model)"
+        f"Hides: a {unit}, with epsilon {digits_up(Fraction(costs.epsilon))} of what its release "
+        "adds to all that is known before it (twice that between any two values, whatever the "
+        "model)"
     )
     if costs.sequence_epsilon is not None:
-        hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
+        together = digits_up(Fraction(costs.sequence_epsilon))
+        hides += f"; {counted(costs.w or 0, 'step')} together, {together}"
     if task.epsilon is not None:
         target = Fraction(task.epsilon, EPSILON_UNIT)
         shown = f"epsilon {stated(target, EPSILON_UNIT)}"
         met = within(task, target)
         hides += f" (target: {shown})" if met else f": MORE THAN THE TARGET ({shown})"
     lines = [hides + "."]
+    lines.append(
+        "  Later releases tell of the same values again, as far as these follow each other: all "
+        "that is ever told of one may be more, up to epsilon for each release."
+    )
     lines.append(
         f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average "
         f"(+- {costs.spread:.2g}, over {costs.beliefs:,} releases)."
@@ -316,12 +325,26 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
             f"  Some values are rare (down to {costs.rarest:.2g} of what a plain mixture needs): "
             "the paper's formula would not be private for them."
         )
-    lines.append(f"  k-RR at the same epsilon a step: {costs.krr:.4g}.")
-    if costs.sequence is not None and costs.krr_sequence is not None:
+    lines += _beside(task, costs)
+    lines += [f"Warning: {warning}" for warning in costs.warnings]
+    return lines
+
+
+def _beside(task: Task, costs: CrrCosts) -> list[str]:
+    """k-RR's losses, under the same guarantees one after the other."""
+    each = costs.epsilon / (task.block or 1)
+    of = "" if task.block is None else f", a block's {costs.epsilon:.4g} over its {task.block}"
+    lines = [
+        f"  k-RR with epsilon {each:.4g} a step{of}: {costs.krr:.4g}.",
+        f"  k-RR with twice that, which CRR guarantees whatever the model: {costs.krr_double:.4g}.",
+    ]
+    matched = costs.sequence
+    if matched is not None and costs.krr_sequence is not None:
+        w = task.w or matched.steps
+        cut = f" ({w} would take too long)" if matched.steps < w else ""
         lines.append(
-            f"  k-RR that tells as much ({costs.sequence.budget:.4g}) in a sequence of "
-            f"{costs.sequence.steps} steps, with epsilon {costs.sequence.epsilon:.4g} each: "
+            f"  k-RR with epsilon {matched.epsilon:.4g}, of which a sequence of "
+            f"{counted(matched.steps, 'step')}{cut} tells as much, {matched.budget:.4g}: "
             f"{costs.krr_sequence:.4g}."
         )
-    lines += [f"Warning: {warning}" for warning in costs.warnings]
     return lines

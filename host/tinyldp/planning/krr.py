@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# Sequences that are followed at once.
-_MOST = 4096
-_ROUNDS = 48
+# Sequences that are followed at once: a second or two for all rounds of bisection.
+_MOST = 1 << 16
+_ROUNDS = 32
 _LARGEST = 60.0
 
 

@@ -29,7 +29,10 @@ FOLLOWED = 8
 OF_STEPS = (
     "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
 )  # fmt: skip
-OF_VALUES = ("released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high")
+OF_VALUES = (
+    "released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high",
+    "raw_counted",
+)  # fmt: skip
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
 # Of a normal number: once in a thousand million reports of 32 values.
@@ -47,11 +50,13 @@ def crr_tables(
     most), "total" and "most" (of all releases so far), "bound" (epsilon for each), "gain" and
     "learned" (nats learned of a value on average, and of all so far), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
-    limits if series follow the Task's chain), "raw", "raw_deviation", "raw_low", "raw_high" (of
-    any series; None where the releases alone say nothing). "cut": segments with a loss. "excess":
-    None, or where releases do not follow the chain the most surprising "before", "symbol" and
-    their "excess". "problem": why there is no estimate, or None; "left_out": sentences about
-    streams that claim the impossible.
+    limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
+    among the devices that are counted; None where the releases alone say nothing), "raw_low" and
+    "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
+    is counted: those whose release can tell the value from others). "cut": segments with a
+    loss. "excess": None, or where releases do not follow the chain the most surprising "before",
+    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out":
+    sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -168,6 +173,7 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
         "low": found.smoothed_low[at][followed].tolist(),
         "high": found.smoothed_high[at][followed].tolist(),
         **raw,
+        "raw_counted": found.counted[at][followed].tolist(),
     }
 
 
@@ -193,9 +199,10 @@ def crr_summary(table: dict[str, Any]) -> str:
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
-        f" loss {table['loss']}. Each {unit} makes no value likelier or less likely than by"
-        f" {table['epsilon']:.4g} nats against the device's own belief; what holds against the"
-        " exact one, and if the chain is another, is in the certificate."
+        f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
+        f" than it was just before, by more than {table['epsilon']:.4g} nats against the device's"
+        " own belief; what holds against the exact one, and if the chain is another, is in the"
+        " certificate. Later releases tell of the same values again: what they add comes on top."
     )
     if table["steps"]:
         last = table["steps"][-1]

@@ -17,6 +17,7 @@ from tinyldp.crr.lp import losses_of
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.estimate.crr import Population
 from tinyldp.estimate.heavy import Frequencies
+from tinyldp.planning.krr import krr_loss
 from tinyldp.study import EPSILON_UNIT, MECHANISMS, METHODS
 from tinyldp_protocol.task import SCALE, Task
 
@@ -308,8 +309,7 @@ class CrrSimulation(Simulation):
 
     def response_loss(self, epsilon: float) -> float:
         """The expected loss of k-RR on the same values, with this epsilon for each of them."""
-        lie = 1 / (math.exp(epsilon) + self.task.symbols - 1)
-        return float(self.truth.mean(axis=0) @ self._costs.sum(axis=1)) * lie
+        return krr_loss(self.truth.mean(axis=0), epsilon, self._costs)
 
     @property
     def sample_loss(self) -> float:

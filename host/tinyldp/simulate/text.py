@@ -73,8 +73,9 @@ def text_simulation(simulation: Simulation) -> str:
     if isinstance(simulation, CrrSimulation):
         rows += _crr(simulation)
         notes.append(
-            "Leakage: how much likelier or less likely, in nats, a release made some value. It is"
-            " of those who know the chain; smoothing helps as far as the series follow it."
+            "Leakage: how much likelier or less likely, in nats, a release made some value than all"
+            " before it did; later ones add to it. It is of those who know the chain; smoothing"
+            " helps as far as the series follow it."
         )
     if aggregated and task.mechanism == OLH:
         notes.append(
@@ -121,7 +122,10 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         ("rule", RULE_NAMES[task.rule]),
         ("mean loss", f"{simulation.mean_loss:.4f} ({LOSS_NAMES[task.loss]}, a step)"),
         (f"k-RR, epsilon = {each:.4g} a step", f"{simulation.response_loss(each):.4f}"),
-        (f"k-RR, epsilon = {2 * each:.4g} a step", f"{simulation.response_loss(2 * each):.4f}"),
+        (
+            f"k-RR, epsilon = {2 * each:.4g} a step",
+            f"{simulation.response_loss(2 * each):.4f}, with what CRR guarantees without its model",
+        ),
         (
             f"the first {len(simulation.original):,} devices' loss",
             f"{simulation.sample_loss:.4f}{after}",
