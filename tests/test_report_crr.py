@@ -14,8 +14,9 @@ from tests.test_decode_crr import series
 from tests.test_report import FakeStore, render
 from tests.test_report_estimates import add_reports
 from tinyldp.errors import UserError
-from tinyldp.estimate.crr import population
+from tinyldp.estimate.crr import decode, population
 from tinyldp.report import report_data, text_report, write_csv
+from tinyldp.report.crr_pictures import leakage_picture
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
 
@@ -48,7 +49,7 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     assert (table["segments"], table["cut"]) == ((5, 1) if lost else (6, 0))
     assert table["epsilon"] == pytest.approx(1.5, abs=1e-4)
     steps = [row["step"] for row in table["steps"]]
-    assert (len(steps), steps[0], steps[-1]) == (200, 0, 219)
+    assert (len(steps), steps[0], steps[-1]) == (220, 0, 219)
     rows = [i for i in range(6) if not lost or i != 5]
     expected = population(TASK, released[rows], present[rows], steps)
     for i, row in enumerate(table["steps"]):
@@ -152,6 +153,39 @@ def test_released_symbols_are_written(tmp_path: Path) -> None:
     assert [float(row[at]) for row in rows[1:]] == [row["smoothed"][2] for row in table["steps"]]
     at = rows[0].index("bound")
     assert [float(row[at]) for row in rows[1:]] == [row["bound"] for row in table["steps"]]
+
+
+def test_files_hold_every_step_and_each_smoothed_series(tmp_path: Path) -> None:
+    """--csv and --json; also of a long segment, of which pictures show a part."""
+    _, released = series(TASK, 3, 430, 9)
+    present = np.ones(released.shape, dtype=bool)
+    present[1, 250] = False
+    present[2, 0] = False
+    store = store_of(TASK, released, present)
+    data = report_data(store.store)
+    assert [row["step"] for row in data["crr"][0]["steps"]] == list(range(430))
+    paths, _ = write_csv(store.store, tmp_path, data)
+    (shares,) = (path for path in paths if path.name.endswith("-shares.csv"))
+    assert [line.split(",")[0] for line in shares.read_text().splitlines()[1:]] == [
+        str(step) for step in range(430)
+    ]
+    smoothed = sorted(path for path in paths if path.name.endswith("-smoothed.csv"))
+    # The third's start is lost, and the second's end.
+    assert [len(path.read_text().splitlines()) for path in smoothed] == [431, 251]
+    for i, path in enumerate(smoothed):
+        lines = path.read_text().splitlines()
+        assert lines[0] == "step,symbol,smoothed,probability"
+        known = len(lines) - 1
+        posterior = decode(TASK, released[i : i + 1], present[i : i + 1]).posterior[0, :known]
+        rows = np.array([line.split(",") for line in lines[1:]], dtype=float)
+        assert rows[:, :2].tolist() == [[t, y] for t, y in enumerate(released[i, :known])]
+        assert rows[:, 2].tolist() == posterior.argmax(axis=1).tolist()
+        assert rows[:, 3] == pytest.approx(posterior.max(axis=1), abs=1e-6)
+    again, _ = write_csv(store.store, tmp_path / "again")
+    assert [path.read_text() for path in again] == [path.read_text() for path in paths]
+    steps = leakage_picture("l", data["crr"][0])
+    assert "over 430 steps" in steps
+    assert len(steps) < 60_000
 
 
 def test_curves_are_of_shuffled_streams_alone() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
-from tinyldp.estimate.crr import Population, decode, known_steps, population
+from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
 from tinyldp.figures import counted
 from tinyldp.report.symbols import clean, symbol_name
 from tinyldp.study import CRRS, TITLES
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from tinyldp.collect.records import Stream
     from tinyldp.collect.store import Store
 
-# Steps of a table, and values that are followed in it: all, or of many the most frequent ones.
-STEPS = 200
+# Values that are followed: all, or of many the most frequent ones.
 FOLLOWED = 8
+# Numbers of posteriors that are held at a time.
+_HELD = 1 << 22
 OF_STEPS = (
     "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
 )  # fmt: skip
@@ -42,7 +44,7 @@ _SURPRISING = 8.0
 def crr_tables(
     store: Store, streams: Sequence[Stream], tasks: Mapping[str, Task], confidence: float
 ) -> list[dict[str, Any]]:
-    """For each Task of CRR shares over time and what was told, at up to STEPS steps.
+    """For each Task of CRR shares over time and what was told, at each step.
 
     Steps are those of a device's segment (one boot), from 0; of each segment all before its
     first loss is used. "epsilon": of each step (block) against the device's belief. "steps": one
@@ -85,14 +87,17 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         "left_out": [],
         "problem": None,
     }
+    beliefs = make_beliefs(task)
     try:
-        symbols, present, ended, senders = _gathered(store, streams, task, table["left_out"])
+        series = _possible(store, streams, task, beliefs, table["left_out"])
+        symbols, present, ended, senders = _gathered(series)
         ahead = known_steps(task, present, ended)
         if not ahead.any():
             raise UserError("Of no segment a whole block has arrived: nothing can be smoothed.")
         last = int(np.flatnonzero(ahead.any(axis=0))[-1])
-        wanted = np.unique(np.linspace(0, last, STEPS).astype(np.int64))
-        found = population(task, symbols, present, wanted, confidence, ended=ended)
+        found = population(
+            task, symbols, present, np.arange(last + 1), confidence, ended=ended, beliefs=beliefs
+        )
     except UserError as error:
         table["problem"] = clean(error)
         return table
@@ -104,42 +109,102 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
     table["followed"] = followed.tolist()
     if task.bins is not None:
         table["names"] = [symbol_name(task, value) for value in table["followed"]]
-    table["steps"] = [_step(task, found, at, followed) for at in range(len(wanted))]
+    table["steps"] = [_step(task, found, at, followed) for at in range(last + 1)]
     table["steps_in_all"] = last + 1
     table["excess"] = _excess(task, found)
     return table
 
 
-def _gathered(
-    store: Store, streams: Sequence[Stream], task: Task, left_out: list[str]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
-    """((segments, steps) symbols, which are present, who ended, senders) where the start is there.
+def smoothed_series(
+    store: Store, streams: Sequence[Stream], task: Task
+) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """For each boot whose start is there (boot, values, probabilities) of its known steps.
+
+    values: (t,) the most probable value of each step, given all that the device released;
+    probabilities: (t,) of these. Who sends what no device can send is left out.
+    """
+    beliefs = make_beliefs(task)
+    for part in _parts(_possible(store, streams, task, beliefs, []), task):
+        symbols, present, ended, _ = _gathered(part)
+        found = decode(task, symbols, present, ended=ended, beliefs=beliefs)
+        for row, one in enumerate(part):
+            posterior = found.posterior[row, found.known[row]]
+            yield one.stream.boot, posterior.argmax(axis=1), posterior.max(axis=1)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A segment: (t,) symbols, and which of them are present, at least the first one."""
+
+    stream: Stream
+    symbols: npt.NDArray[Any]
+    present: npt.NDArray[np.bool_]
+
+
+def _possible(
+    store: Store,
+    streams: Sequence[Stream],
+    task: Task,
+    beliefs: AllBeliefs,
+    left_out: list[str],
+) -> list[_Series]:
+    """The series where the start is there.
 
     Whoever sends what no device can send is left out as a whole, with a sentence.
     """
-    kept = []
-    beliefs = make_beliefs(task)
+    begun = []
     for stream in streams:
         try:
             symbols, present = store.values(stream.boot)
             if present.any() and symbols[present].max() >= task.symbols:
                 raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
             if len(present) and present[0]:
-                ended = stream.health == ENDED
-                decode(task, symbols[np.newaxis], present[np.newaxis], ended=ended, beliefs=beliefs)
-                kept.append((stream.pseudonym, symbols, present, ended))
+                begun.append(_Series(stream, symbols, present))
         except UserError as error:
             left_out.append(f"Boot {clean(stream.nonce)}: {clean(error)}")
-    if not kept:
+    kept: list[_Series] = []
+    for part in _parts(begun, task):
+        try:
+            _decode(task, part, beliefs)
+            kept += part
+        except UserError:
+            # Whose fault it is shows one by one, which takes long.
+            for one in part:
+                try:
+                    _decode(task, [one], beliefs)
+                    kept.append(one)
+                except UserError as error:
+                    left_out.append(f"Boot {clean(one.stream.nonce)}: {clean(error)}")
+    return kept
+
+
+def _decode(task: Task, series: list[_Series], beliefs: AllBeliefs) -> None:
+    symbols, present, ended, _ = _gathered(series)
+    decode(task, symbols, present, ended=ended, beliefs=beliefs)
+
+
+def _parts(series: list[_Series], task: Task) -> list[list[_Series]]:
+    """By length, so that little is filled up, and so many together as can be held."""
+    ordered = sorted(series, key=lambda one: len(one.symbols))
+    longest = max((len(one.symbols) for one in series), default=1)
+    size = max(1, _HELD // (longest * task.symbols))
+    return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+
+
+def _gathered(
+    series: list[_Series],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
+    """((segments, steps) symbols, which are present, who ended, senders)."""
+    if not series:
         raise UserError("Of no segment the first release has arrived: nothing can be smoothed.")
-    longest = max(len(symbols) for _, symbols, _, _ in kept)
-    together = np.zeros((len(kept), longest), np.int64)
-    here = np.zeros((len(kept), longest), np.bool_)
-    for row, (_, symbols, present, _) in enumerate(kept):
-        together[row, : len(symbols)] = symbols
-        here[row, : len(symbols)] = present
-    ended = np.array([each[3] for each in kept])
-    return together, here, ended, {each[0] for each in kept}
+    longest = max(len(one.symbols) for one in series)
+    together = np.zeros((len(series), longest), np.int64)
+    here = np.zeros((len(series), longest), np.bool_)
+    for row, one in enumerate(series):
+        together[row, : len(one.symbols)] = one.symbols
+        here[row, : len(one.symbols)] = one.present
+    ended = np.array([one.stream.health == ENDED for one in series])
+    return together, here, ended, {one.stream.pseudonym for one in series}
 
 
 def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, Any]:

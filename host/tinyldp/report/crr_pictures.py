@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.figures import counted
 from tinyldp.report.pictures import GAP, ORIGINAL, QUIET, RELEASED, drawing, name_symbols, svg
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Steps of a series that are drawn one by one.
+# Steps of a series that are drawn one by one, and of a table that are drawn.
 _ZOOM = 200
+_DRAWN = 200
 
 
 def shares_picture(key: str, table: dict[str, Any]) -> str:
     """The followed values' smoothed shares, each in the band of its intervals; dotted: released."""
-    steps = [row["step"] for row in table["steps"]]
+    rows = _spread(table["steps"])
+    steps = [row["step"] for row in rows]
     names = table["names"] or [f"{value:,}" for value in table["followed"]]
     with drawing((9.6, 3.2)) as figure:
         import matplotlib
@@ -28,8 +31,7 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
         colors = matplotlib.colormaps["tab10"]
         for i, name in enumerate(names):
             smoothed, low, high, released = (
-                [row[what][i] for row in table["steps"]]
-                for what in ("smoothed", "low", "high", "released")
+                [row[what][i] for row in rows] for what in ("smoothed", "low", "high", "released")
             )
             color = colors(i)
             axis.fill_between(steps, low, high, color=color, alpha=0.2, lw=0)
@@ -46,9 +48,14 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
         return svg(figure, key, f"Estimated shares of {len(names)} values over time.")
 
 
+def _spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Not more than can be seen, evenly spread from the first to the last."""
+    return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, _DRAWN).astype(np.int64))]
+
+
 def leakage_picture(key: str, table: dict[str, Any]) -> str:
     """What each release told, and all so far, beside what the device's belief allows."""
-    rows = table["steps"]
+    rows = _spread(table["steps"])
     steps = [row["step"] for row in rows]
     with drawing((9.6, 3.0)) as figure:
         each, total = figure.subplots(1, 2)
@@ -71,7 +78,11 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
         total.set_title("Told by all releases so far, nats")
         handles, labels = each.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return svg(figure, key, f"Information leakage over {len(rows)} steps beside its bound.")
+        return svg(
+            figure,
+            key,
+            f"Information leakage over {counted(table['steps_in_all'], 'step')} beside its bound.",
+        )
 
 
 def smoothed_picture(
