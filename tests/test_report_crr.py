@@ -64,13 +64,16 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
         assert row["leakage"] == pytest.approx(expected.leakage[i])
         assert row["most"] == pytest.approx(expected.most[i])
         assert row["largest"] <= table["epsilon"] + 1e-6
-        assert row["total"] <= row["most"] <= row["bound"] + 1e-3
-        assert row["bound"] == pytest.approx(table["epsilon"] * (row["step"] + 1))
+        assert row["total"] <= row["most"] <= row["allowed"] + 1e-3
+        assert row["allowed"] == pytest.approx(table["epsilon"] * (row["step"] + 1))
     assert table["followed"] == [0, 1, 2, 3]
     assert table["names"][0] == "<10 or missing"
     assert table["excess"] is None
 
+    # What the device's own belief allows is not the certificate's figure, and not named for it.
     text = text_report(data)
+    assert "certified: at most" not in " ".join(text.split())
+    assert "Allowed: what the device's own belief allows" in " ".join(text.split())
     _, page = render(store, tmp_path, data=data)
     first = table["steps"][0]
     shown = [f"{100 * first[name][1]:.1f}" for name in ("smoothed", "low", "high")]
@@ -86,6 +89,9 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     assert page.tags.count("svg") == 2 + 2 * 6 - lost
     assert len(page.ids) == len(set(page.ids))
     assert "most probable" in page.words
+    assert "Allowed at most" in page.cells
+    assert "Certified" not in page.cells
+    assert page.words.count("allowed at most") == 1
 
 
 def test_raw_shares_are_given_where_they_say_something() -> None:
@@ -151,8 +157,8 @@ def test_released_symbols_are_written(tmp_path: Path) -> None:
     assert len(rows) == 6
     at = rows[0].index("smoothed 2")
     assert [float(row[at]) for row in rows[1:]] == [row["smoothed"][2] for row in table["steps"]]
-    at = rows[0].index("bound")
-    assert [float(row[at]) for row in rows[1:]] == [row["bound"] for row in table["steps"]]
+    at = rows[0].index("allowed")
+    assert [float(row[at]) for row in rows[1:]] == [row["allowed"] for row in table["steps"]]
 
 
 def test_files_hold_every_step_and_each_smoothed_series(tmp_path: Path) -> None:

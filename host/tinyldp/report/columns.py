@@ -378,7 +378,7 @@ def crr_columns(table: Row) -> list[Column]:
         Column("leakage", "Told by a release", "told", True),
         Column("total", "By all so far", "in all", True),
         Column("most", "At most", "most", True),
-        Column("bound", "Certified", "certified", True),
+        Column("allowed", "Allowed at most", "allowed", True),
         Column("learned", "Learned, on average", "learned", True),
     ]
 
@@ -402,7 +402,9 @@ def crr_legend(table: Row) -> str:
         " later. Right on average where series follow the Task's chain, and then each interval"
         f" alone holds the true share with {100 * table['confidence']:g} %, for tens of devices or"
         " more. Told: by how many nats a release made some value likelier or less likely, on"
-        " average over devices; certified: at most, of all releases so far. Learned: of the values"
+        " average over devices. Allowed: what the device's own belief allows all releases so far at"
+        " most; what is certified against the exact belief, and of sequences, is in the"
+        " certificate. Learned: of the values"
         " behind all releases so far, by how many nats a guess at them improved on average."
     )
     return said + _some(table)

@@ -29,7 +29,7 @@ FOLLOWED = 8
 # Numbers of posteriors that are held at a time.
 _HELD = 1 << 22
 OF_STEPS = (
-    "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
+    "step", "devices", "leakage", "largest", "total", "most", "allowed", "gain", "learned",
 )  # fmt: skip
 OF_VALUES = (
     "released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high",
@@ -49,7 +49,8 @@ def crr_tables(
     Steps are those of a device's segment (one boot), from 0; of each segment all before its
     first loss is used. "epsilon": of each step (block) against the device's belief. "steps": one
     entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
-    most), "total" and "most" (of all releases so far), "bound" (epsilon for each), "gain" and
+    most), "total" and "most" (of all releases so far), "allowed" (at most, by the
+    device's own belief: epsilon for each; the certificate has other figures), "gain" and
     "learned" (nats learned of a value on average, and of all so far), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
     limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
@@ -230,7 +231,7 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
         "largest": float(found.largest[at]),
         "total": float(found.total[at]),
         "most": float(found.most[at]),
-        "bound": -math.log(task.thresholds[0] / SCALE) * blocks,
+        "allowed": -math.log(task.thresholds[0] / SCALE) * blocks,
         "gain": float(found.gain[at]),
         "learned": float(found.learned[at]),
         "released": found.released[at][followed].tolist(),
@@ -273,8 +274,8 @@ def crr_summary(table: dict[str, Any]) -> str:
         last = table["steps"][-1]
         said += (
             f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most, where that belief allows {last['bound']:.4g}. Of the"
-            f" values behind them {last['learned']:.4g} nats were learned on average."
+            f" and {last['most']:.4g} at most, where that belief allows {last['allowed']:.4g}. On"
+            f" average {last['learned']:.4g} nats were learned of a device's values by them."
         )
     if table["cut"]:
         said += (

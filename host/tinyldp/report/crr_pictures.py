@@ -59,12 +59,12 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
     steps = [row["step"] for row in rows]
     with drawing((9.6, 3.0)) as figure:
         each, total = figure.subplots(1, 2)
-        bound = [table["epsilon"]] * len(rows)
-        for axis, names, certified in (
-            (each, ("largest", "leakage", "gain"), bound),
-            (total, ("most", "total", "learned"), [row["bound"] for row in rows]),
+        each_allowed = [table["epsilon"]] * len(rows)
+        for axis, names, allowed in (
+            (each, ("largest", "leakage", "gain"), each_allowed),
+            (total, ("most", "total", "learned"), [row["allowed"] for row in rows]),
         ):
-            axis.plot(steps, certified, color=GAP, lw=1.2, label="allowed")
+            axis.plot(steps, allowed, color=GAP, lw=1.2, label="allowed at most")
             axis.plot(
                 steps, [row[names[0]] for row in rows], color=ORIGINAL, label="most of a device"
             )
@@ -81,7 +81,7 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
         return svg(
             figure,
             key,
-            f"Information leakage over {counted(table['steps_in_all'], 'step')} beside its bound.",
+            f"Information leakage over {counted(table['steps_in_all'], 'step')}, and what is allowed.",
         )
 
 
