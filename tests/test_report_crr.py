@@ -16,6 +16,7 @@ from tests.test_report_estimates import add_reports
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode, population
 from tinyldp.report import report_data, text_report, write_csv
+from tinyldp.report.columns import crr_columns
 from tinyldp.report.crr_pictures import leakage_picture
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
@@ -77,7 +78,7 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     _, page = render(store, tmp_path, data=data)
     first = table["steps"][0]
     shown = [f"{100 * first[name][1]:.1f}" for name in ("smoothed", "low", "high")]
-    cell = f"{shown[0]} ({shown[1]} to {shown[2]}) %"
+    cell = f"{shown[0]} ({shown[1]}–{shown[2]})"  # noqa: RUF001
     assert cell in text
     assert cell in page.cells
     for said in ("makes no value likelier", "drawn on the device so that"):
@@ -92,6 +93,26 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
     assert "Allowed at most" in page.cells
     assert "Certified" not in page.cells
     assert page.words.count("allowed at most") == 1
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_tables_fit_a_terminal(width: int) -> None:
+    """Of many values those columns are dropped that have no room, and it is said."""
+    many = sticky(10, 2, 0.9)
+    _, released = series(many, 30, 60, 10)
+    data = report_data(store_of(many, released).store)
+    lines = text_report(data, width).split("Streams of")[0].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Shares of"))
+    end = next(i for i, line in enumerate(lines) if line.startswith("Streams"))
+    part = lines[start:end]
+    assert max(map(len, part)) <= width
+    assert not any("=" in line for line in part)
+    columns = {80: 3, 100: 4, 120: 5}[width]
+    words = " ".join(" ".join(part).split())
+    assert f"Shown are the {columns} most frequent values of 10; --csv writes 8." in words
+    assert len(crr_columns(data["crr"][0])) <= 8
+    for head in ("told", "in all", "most", "allowed", "learned"):
+        assert any(line.split()[:1] == ["step"] and head in line for line in part)
 
 
 def test_raw_shares_are_given_where_they_say_something() -> None:

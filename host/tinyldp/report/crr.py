@@ -76,6 +76,7 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         "loss": LOSS_NAMES[task.loss],
         "epsilon": -math.log(task.thresholds[0] / SCALE),
         "block": task.block,
+        "symbols": task.symbols,
         "segments": 0,
         "devices": 0,
         "cut": 0,

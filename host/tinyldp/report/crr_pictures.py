@@ -78,11 +78,8 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
         total.set_title("Told by all releases so far, nats")
         handles, labels = each.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return svg(
-            figure,
-            key,
-            f"Information leakage over {counted(table['steps_in_all'], 'step')}, and what is allowed.",
-        )
+        over = counted(table["steps_in_all"], "step")
+        return svg(figure, key, f"Information leakage over {over}, and what is allowed.")
 
 
 def smoothed_picture(

@@ -16,6 +16,7 @@ from tinyldp.files import REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
+    CRR_TOLD,
     CURVE,
     DECISIONS,
     ITEMS,
@@ -28,6 +29,8 @@ from tinyldp.report.columns import (
     crr_columns,
     crr_legend,
     crr_rows,
+    crr_told_legend,
+    crr_told_rows,
     curve_legend,
     curve_rows,
     decision_legend,
@@ -130,14 +133,14 @@ p { margin: .4rem 0; max-width: 46rem; }
 .numbers dt { color: var(--quiet); font-size: .85rem; }
 .numbers dd { margin: 0; font-size: 1.5rem; font-weight: 600;
   font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; background: #fff; border: 1px solid var(--line);
-  border-radius: 10px; }
+.scroll { overflow-x: auto; container-type: inline-size; background: #fff;
+  border: 1px solid var(--line); border-radius: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: .87rem;
   font-variant-numeric: tabular-nums; }
 caption { text-align: left; line-height: 1.6; padding: .8rem .5rem .4rem; color: var(--quiet); }
 /* The table may be wider than the window; what explains it stays in sight. */
 caption div { position: sticky; left: .5rem; width: 0;
-  min-width: min(100%, 100vw - 4rem, 72rem); }
+  min-width: min(100%, 100vw - 7rem, 68rem); min-width: min(100%, 100cqw - 1rem); }
 th, td { padding: .45rem .5rem; text-align: left; border-top: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-top: 0; color: var(--quiet); font-weight: 600; vertical-align: bottom;
@@ -313,8 +316,9 @@ def _crr(data: dict[str, Any]) -> list[str]:
             body = [
                 f"<p>{escape(crr_summary(table))}</p>",
                 _figure(shares_picture(f"h{number}", table), _SMOOTHED),
-                _figure(leakage_picture(f"l{number}", table), _TOLD),
                 _table(crr_columns(table), crr_rows(table), crr_legend(table), _tag(table)),
+                _figure(leakage_picture(f"l{number}", table), _TOLD),
+                _table(CRR_TOLD, crr_told_rows(table), crr_told_legend(table), _tag(table)),
             ]
         parts += _estimate("Series", table, body)
     return parts
