@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.crr_tasks import sticky
+from tests.crr_tasks import random_crr, sticky
 from tests.test_decode_crr import series
 from tests.test_report import FakeStore, render
 from tests.test_report_estimates import add_reports
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode, population
 from tinyldp.report import report_data, text_report, write_csv
-from tinyldp.report.columns import crr_columns
+from tinyldp.report.columns import crr_columns, crr_told_rows
 from tinyldp.report.crr_pictures import leakage_picture
+from tinyldp.simulate import simulate
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
 
@@ -113,6 +115,33 @@ def test_tables_fit_a_terminal(width: int) -> None:
     assert len(crr_columns(data["crr"][0])) <= 8
     for head in ("told", "in all", "most", "allowed", "learned"):
         assert any(line.split()[:1] == ["step"] and head in line for line in part)
+
+
+def test_what_a_block_tells_is_shown_by_blocks(tmp_path: Path) -> None:
+    """Nothing is told by its other steps: there is no number, and no line that falls to 0."""
+    rng = np.random.default_rng(2)
+    task = random_crr(rng, n=5, block=3, memory=1, loss=1, costs=None)
+    store = store_of(task, simulate(task, 20, 31).released)
+    data = report_data(store.store)
+    (table,) = data["crr"]
+    told = [row["leakage"] for row in table["steps"]]
+    assert [i for i, x in enumerate(told) if x is not None] == list(range(0, 31, 3))
+    assert [row["step"] for row in crr_told_rows(table)] == list(range(0, 31, 3))
+    assert [row["allowed"] for row in crr_told_rows(table)] == pytest.approx(
+        [table["epsilon"] * n for n in range(1, 12)]
+    )
+    text = text_report(data)
+    assert "by how many nats the release of a block of 3 steps made" in " ".join(text.split())
+    assert "from step" in text
+    html, page = render(store, tmp_path, data=data)
+    assert "Block's first step" in page.cells
+    assert "Told by a block, nats" in page.words
+    assert "a block told, nats" in page.words
+    # Row by row, five values in four columns.
+    legend = html.split('id="h0-legend_1"')[1].split("</svg>")[0]
+    places = re.findall(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>(\d)</text>', legend)
+    places.sort(key=lambda place: (float(place[1]), float(place[0])))
+    assert [value for _, _, value in places] == ["0", "1", "2", "3", "4"]
 
 
 def test_raw_shares_are_given_where_they_say_something() -> None:

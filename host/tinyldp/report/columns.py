@@ -9,6 +9,7 @@ from typing import Any
 
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
+from tinyldp.report.crr import releases
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
@@ -178,9 +179,7 @@ EPOCH_STEPS = [
     Column("users", "Devices there", "devices", True),
     Column("live", "Devices with votes left", "votes left"),
 ]
-CRR_TOLD = [
-    Column("step", "Step", "step", True),
-    Column("leakage", "Told by a release", "told", True),
+_CRR_TOLD = [
     Column("total", "By all so far", "in all", True),
     Column("most", "Most of a device so far", "most", True),
     Column("allowed", "Allowed at most", "allowed", True),
@@ -427,21 +426,43 @@ def crr_legend(table: Row, values: int = MOST_SHARES) -> str:
     return said + _some(table)
 
 
+def crr_told_columns(table: Row) -> list[Column]:
+    """The columns of what one Task of CRR told, by releases: of steps or of blocks."""
+    block = table["block"] is not None
+    return [
+        Column(
+            "step",
+            "Block's first step" if block else "Step",
+            "from step" if block else "step",
+            True,
+        ),
+        Column("leakage", f"Told by a {'block' if block else 'release'}", "told", True),
+        *_CRR_TOLD,
+    ]
+
+
 def crr_told_rows(table: Row) -> list[Row]:
-    """What was told at some of the steps, evenly spread."""
-    return _spread(table["steps"])
+    """What was told by some of the releases, evenly spread."""
+    return _spread(releases(table))
 
 
 def crr_told_legend(table: Row) -> str:
     """What the leakage of one Task of CRR is about."""
+    block = table["block"]
+    release = "a release" if block is None else f"the release of a block of {block} steps"
     said = (
-        "In nats. Told: by how many nats a release made some value likelier or less likely, on"
+        f"In nats. Told: by how many nats {release} made some value likelier or less likely, on"
         " average over devices. Most: of a device. Allowed: what the device's own belief allows all"
         " releases so far at most; what is certified against the exact belief, and of sequences, is"
         " in the certificate. Learned: of the values"
         " behind all releases so far, by how many nats a guess at them improved on average."
     )
-    return said + _some(table)
+    number = len(releases(table))
+    shown = len(crr_told_rows(table))
+    if shown < number:
+        unit = "steps" if block is None else "blocks"
+        said += f" Shown are {shown} of {number:,} {unit}; --csv writes all."
+    return said
 
 
 _DECISIONS_LEGEND = (

@@ -51,7 +51,8 @@ def crr_tables(
     entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
     most), "total" and "most" (of all releases so far), "allowed" (at most, by the
     device's own belief: epsilon for each; the certificate has other figures), "gain" and
-    "learned" (nats learned of a value on average, and of all so far), and for the values
+    "learned" (nats learned of a value on average, and of all so far; of blocks, "leakage",
+    "largest" and "gain" stand at the first step, and are None at the others), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
     limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
     among the devices that are counted; None where the releases alone say nothing), "raw_low" and
@@ -224,16 +225,20 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
             ("raw_high", found.high[at]),
         )
     }
-    blocks = step // (task.block or 1) + 1
+    block, within = divmod(step, task.block or 1)
+    # A whole block is released together: what it tells is not of its other steps.
+    leakage, largest, gain = (
+        None if within else float(row[at]) for row in (found.leakage, found.largest, found.gain)
+    )
     return {
         "step": step,
         "devices": int(found.devices[at]),
-        "leakage": float(found.leakage[at]),
-        "largest": float(found.largest[at]),
+        "leakage": leakage,
+        "largest": largest,
         "total": float(found.total[at]),
         "most": float(found.most[at]),
-        "allowed": -math.log(task.thresholds[0] / SCALE) * blocks,
-        "gain": float(found.gain[at]),
+        "allowed": -math.log(task.thresholds[0] / SCALE) * (block + 1),
+        "gain": gain,
         "learned": float(found.learned[at]),
         "released": found.released[at][followed].tolist(),
         "smoothed": found.smoothed[at][followed].tolist(),
@@ -258,6 +263,11 @@ def _excess(task: Task, found: Population) -> dict[str, Any] | None:
         "excess": float(found.excess[before, symbol]),
         "deviations": float(found.surprise[before, symbol]),
     }
+
+
+def releases(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps at which something was released: all, or each block's first one."""
+    return table["steps"][:: table["block"] or 1]
 
 
 def crr_summary(table: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.figures import counted
+from tinyldp.report.crr import releases
 from tinyldp.report.pictures import GAP, ORIGINAL, QUIET, RELEASED, drawing, name_symbols, svg
 from tinyldp_protocol.task import Task
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 # Steps of a series that are drawn one by one, and of a table that are drawn.
 _ZOOM = 200
 _DRAWN = 200
+# Columns of a legend.
+_LEGEND = 4
 
 
 def shares_picture(key: str, table: dict[str, Any]) -> str:
@@ -44,7 +47,7 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
         handles, labels = axis.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        figure.legend(_by_row(handles), _by_row(labels), loc="outside upper left", ncols=_LEGEND)
         return svg(figure, key, f"Estimated shares of {len(names)} values over time.")
 
 
@@ -53,10 +56,22 @@ def _spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, _DRAWN).astype(np.int64))]
 
 
+def _by_row(entries: list[Any]) -> list[Any]:
+    """In the order in which a legend, which is filled column by column, shows them row by row."""
+    return [entry for column in range(_LEGEND) for entry in entries[column::_LEGEND]]
+
+
 def leakage_picture(key: str, table: dict[str, Any]) -> str:
     """What each release told, and all so far, beside what the device's belief allows."""
-    rows = _spread(table["steps"])
+    rows = _spread(releases(table))
+    unit = "release" if table["block"] is None else "block"
     steps = [row["step"] for row in rows]
+    # What a block told stays what it is to its end.
+    style = "default" if table["block"] is None else "steps-post"
+    if table["block"] is not None:
+        # The last one has an end, too.
+        rows = [*rows, rows[-1]]
+        steps.append(table["steps"][-1]["step"] + 1)
     with drawing((9.6, 3.0)) as figure:
         each, total = figure.subplots(1, 2)
         each_allowed = [table["epsilon"]] * len(rows)
@@ -64,18 +79,19 @@ def leakage_picture(key: str, table: dict[str, Any]) -> str:
             (each, ("largest", "leakage", "gain"), each_allowed),
             (total, ("most", "total", "learned"), [row["allowed"] for row in rows]),
         ):
-            axis.plot(steps, allowed, color=GAP, lw=1.2, label="allowed at most")
-            axis.plot(
-                steps, [row[names[0]] for row in rows], color=ORIGINAL, label="most of a device"
-            )
-            axis.plot(steps, [row[names[1]] for row in rows], color=RELEASED, label="mean")
-            learned = [row[names[2]] for row in rows]
-            axis.plot(steps, learned, color=QUIET, ls="--", label="learned on average")
+            most, mean, learned = ([row[name] for row in rows] for name in names)
+            for numbers, color, line, label in (
+                (allowed, GAP, "-", "allowed at most"),
+                (most, ORIGINAL, "-", "most of a device"),
+                (mean, RELEASED, "-", "mean"),
+                (learned, QUIET, "--", "learned on average"),
+            ):
+                axis.plot(steps, numbers, color=color, ls=line, drawstyle=style, label=label)
             axis.set_ylim(bottom=0)
             axis.set_xlabel("step")
             axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
-        each.set_title("Told by a release, nats")
-        total.set_title("Told by all releases so far, nats")
+        each.set_title(f"Told by a {unit}, nats")
+        total.set_title(f"Told by all {unit}s so far, nats")
         handles, labels = each.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=4)
         over = counted(table["steps_in_all"], "step")
@@ -117,14 +133,17 @@ def smoothed_picture(
         above.set_title(f"Steps {start:,} to {start + width - 1:,}, one by one")
         if task.bins is not None:
             name_symbols(above, task)
-        _told(below, leakage[part], edges)
+        block = task.block or 1
+        _told(below, leakage[np.arange(start, start + width) // block * block], edges, task.block)
         handles, labels = above.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
         return svg(figure, key, f"Released and smoothed series of {width} steps.")
 
 
-def _told(axis: Axes, leakage: npt.NDArray[Any], edges: npt.NDArray[Any]) -> None:
+def _told(
+    axis: Axes, leakage: npt.NDArray[Any], edges: npt.NDArray[Any], block: int | None
+) -> None:
     axis.stairs(leakage, edges, color=QUIET, lw=1, fill=True, alpha=0.5)
     axis.set_ylim(bottom=0)
-    axis.set_ylabel("told, nats")
+    axis.set_ylabel("told, nats" if block is None else "a block told, nats")
     axis.set_xlabel("step")

@@ -16,7 +16,6 @@ from tinyldp.files import REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
-    CRR_TOLD,
     CURVE,
     DECISIONS,
     ITEMS,
@@ -29,6 +28,7 @@ from tinyldp.report.columns import (
     crr_columns,
     crr_legend,
     crr_rows,
+    crr_told_columns,
     crr_told_legend,
     crr_told_rows,
     curve_legend,
@@ -318,7 +318,12 @@ def _crr(data: dict[str, Any]) -> list[str]:
                 _figure(shares_picture(f"h{number}", table), _SMOOTHED),
                 _table(crr_columns(table), crr_rows(table), crr_legend(table), _tag(table)),
                 _figure(leakage_picture(f"l{number}", table), _TOLD),
-                _table(CRR_TOLD, crr_told_rows(table), crr_told_legend(table), _tag(table)),
+                _table(
+                    crr_told_columns(table),
+                    crr_told_rows(table),
+                    crr_told_legend(table),
+                    _tag(table),
+                ),
             ]
         parts += _estimate("Series", table, body)
     return parts
@@ -527,9 +532,11 @@ def _smoothed(
     picture = smoothed_picture(
         f"{key}d", task, symbols, known, found.posterior[0], found.leakage[0], original
     )
+    unit = "step" if task.block is None else "block"
     caption = (
-        f"The releases before the first loss, {len(told):,} steps, told {told.sum():.4g} nats of"
-        f" the series of values that they say most about, {told.max():.4g} at most in a step."
+        f"The releases before the first loss, {counted(len(told), 'step')}, told"
+        f" {told.sum():.4g} nats of the series of values that they say most about, a {unit}"
+        f" {told.max():.4g} at most."
     )
     return _figure(picture, caption)
 

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from tinyldp.report.columns import (
     ALARMS,
-    CRR_TOLD,
     CURVE,
     DECISIONS,
     ITEMS,
@@ -30,6 +29,7 @@ from tinyldp.report.columns import (
     crr_columns,
     crr_legend,
     crr_rows,
+    crr_told_columns,
     crr_told_legend,
     crr_told_rows,
     curve_legend,
@@ -149,7 +149,13 @@ def _print_crr(console: Console, table: dict[str, Any]) -> None:
         values -= 1
     columns, legend = crr_columns(table, values), crr_legend(table, values)
     _print(console, f"Shares of {name}", columns, rows, legend)
-    _print(console, f"Told by {name}", CRR_TOLD, crr_told_rows(table), crr_told_legend(table))
+    _print(
+        console,
+        f"Told by {name}",
+        crr_told_columns(table),
+        crr_told_rows(table),
+        crr_told_legend(table),
+    )
 
 
 def _print_rounds(console: Console, table: dict[str, Any]) -> None:
