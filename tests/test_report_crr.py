@@ -19,6 +19,7 @@ from tinyldp.estimate.crr import decode, population
 from tinyldp.report import report_data, text_report, write_csv
 from tinyldp.report.columns import crr_columns, crr_told_rows
 from tinyldp.report.crr_pictures import leakage_picture
+from tinyldp.report.symbols import symbol_name
 from tinyldp.simulate import simulate
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import Task
@@ -144,6 +145,22 @@ def test_what_a_block_tells_is_shown_by_blocks(tmp_path: Path) -> None:
     assert [value for _, _, value in places] == ["0", "1", "2", "3", "4"]
 
 
+def test_one_device_has_probabilities_and_no_shares(tmp_path: Path) -> None:
+    _, released = series(TASK, 1, 50, 11)
+    store = store_of(TASK, released)
+    data = report_data(store.store)
+    posterior = decode(TASK, released).posterior[0]
+    text = text_report(data)
+    row = next(line.split() for line in text.splitlines() if line.split()[:2] == ["30", "1"])
+    assert row[2:] == [f"{100 * p:.1f}" for p in posterior[30]]
+    _, page = render(store, tmp_path, data=data)
+    for said in (text, page.words):
+        assert "Of one device there are no shares" in " ".join(said.split())
+    assert "Probability of each value of the one device" in page.words
+    assert "Shares over time" not in page.words
+    assert not any("(" in cell for cell in page.cells)
+
+
 def test_raw_shares_are_given_where_they_say_something() -> None:
     loose = sticky(3, 1.5, 0.45)
     _, released = series(loose, 90, 20, 2)
@@ -170,7 +187,37 @@ def test_a_chain_that_is_not_followed_is_told() -> None:
     excess = data["crr"][0]["excess"]
     assert abs(excess["deviations"]) > 8
     assert math.copysign(1, excess["excess"]) == math.copysign(1, excess["deviations"])
-    assert "do not follow the Task's chain" in " ".join(text_report(data).split())
+    said = " ".join(text_report(data).split())
+    assert "do not follow the Task's chain" in said
+    names = [symbol_name(TASK, value) for value in range(TASK.symbols)]
+    before, symbol = (names.index(excess[key]) for key in ("before", "symbol"))
+    after = released[:, 1:][released[:, :-1] == before]
+    assert excess["share"] == pytest.approx((after == symbol).mean())
+    assert excess["share"] - excess["expected"] == pytest.approx(excess["excess"])
+    assert f"after a “{excess['before']}”, {100 * excess['share']:.1f} % were a" in said
+    assert f"lets expect {100 * excess['expected']:.1f} %" in said
+
+
+def test_the_symbol_of_missing_readings_is_named(tmp_path: Path) -> None:
+    task = sticky(5, 1.5, 0.85, missing=4)
+    _, released = series(task, 8, 30, 12)
+    store = store_of(task, released)
+    data = report_data(store.store)
+    assert data["crr"][0]["names"] == ["0", "1", "2", "3", "4 or missing"]
+    _, page = render(store, tmp_path, data=data)
+    assert "4 or missing, %" in page.cells
+    assert "4 or missing, %" in text_report(data)
+
+
+def test_a_database_that_heard_nobody_says_so(tmp_path: Path) -> None:
+    store = store_of(TASK, np.zeros((0, 1), dtype=np.int64))
+    store.tasks[TASK.id.hex()] = TASK
+    data = report_data(store.store)
+    text = text_report(data)
+    first = "No device was heard yet, and nothing was released. What is so once one is heard: Each"
+    assert " ".join(text.split()).startswith(first)
+    _, page = render(store, tmp_path, data=data)
+    assert first in page.words
 
 
 def test_without_a_start_there_is_no_estimate(tmp_path: Path) -> None:
@@ -180,7 +227,10 @@ def test_without_a_start_there_is_no_estimate(tmp_path: Path) -> None:
     (table,) = data["crr"]
     assert "Of no segment the first release has arrived" in table["problem"]
     assert table["steps"] == []
-    assert "Of no segment" in text_report(data)
+    said = " ".join(text_report(data).split())
+    assert "Of no segment" in said
+    for helps in ("start collect before the device", "reset the board", "larger outbox", "--csv"):
+        assert helps in said
     _, page = render(store, tmp_path, data=data)
     assert "Of no segment" in page.words
     assert "Its first release is not there" in page.words
