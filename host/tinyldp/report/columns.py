@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
-from tinyldp.report.crr import releases
+from tinyldp.report.crr import alone, releases
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
@@ -403,7 +403,8 @@ def crr_rows(table: Row) -> list[Row]:
         row = dict(step)
         for i, value in enumerate(table["followed"]):
             smoothed, low, high = (100 * step[name][i] for name in ("smoothed", "low", "high"))
-            row[f"value {value}"] = f"{smoothed:.1f} ({low:.1f}{_TO}{high:.1f})"
+            interval = "" if alone(table) else f" ({low:.1f}{_TO}{high:.1f})"
+            row[f"value {value}"] = f"{smoothed:.1f}{interval}"
         rows.append(row)
     return rows
 
@@ -411,10 +412,13 @@ def crr_rows(table: Row) -> list[Row]:
 def crr_legend(table: Row, values: int = MOST_SHARES) -> str:
     """What the shares of one Task of CRR are about, of which so many are shown."""
     said = (
-        "Smoothed: the mean probability of each value given all that a device released, earlier and"
-        " later. Right on average where series follow the Task's chain, and then each interval"
-        f" alone holds the true share with {100 * table['confidence']:g} %, for tens of devices or"
-        " more."
+        "Of one device there are no shares: this is each value's probability at its steps, given"
+        " all that the device released, earlier and later, if its series follows the Task's chain."
+        if alone(table)
+        else "Smoothed: the mean probability of each value given all that a device released,"
+        " earlier and later. Right on average where series follow the Task's chain, and then each"
+        f" interval alone holds the true share with {100 * table['confidence']:g} %, for tens of"
+        " devices or more."
     )
     if values < table["symbols"]:
         followed = len(table["followed"])

@@ -14,8 +14,8 @@ from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
-from tinyldp.figures import counted
-from tinyldp.report.symbols import clean, symbol_name
+from tinyldp.figures import counted, percent
+from tinyldp.report.symbols import clean, has_names, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import SCALE, Task
@@ -59,8 +59,9 @@ def crr_tables(
     "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
     is counted: those whose release can tell the value from others). "cut": segments with a
     loss. "excess": None, or where releases do not follow the chain the most surprising "before",
-    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out":
-    sentences about streams that claim the impossible.
+    "symbol", the "share" that it has of what follows, what is "expected", and the "excess".
+    "problem": why there is no estimate, or None; "left_out": sentences about streams that claim
+    the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -110,11 +111,11 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
     table |= {"segments": len(symbols), "devices": len(senders), "cut": int(cut)}
     followed = np.sort(np.argsort(-found.smoothed.mean(axis=0), kind="stable")[:FOLLOWED])
     table["followed"] = followed.tolist()
-    if task.bins is not None:
+    if has_names(task):
         table["names"] = [symbol_name(task, value) for value in table["followed"]]
     table["steps"] = [_step(task, found, at, followed) for at in range(last + 1)]
     table["steps_in_all"] = last + 1
-    table["excess"] = _excess(task, found)
+    table["excess"] = _excess(task, found, symbols, ahead)
     return table
 
 
@@ -199,7 +200,12 @@ def _gathered(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
     """((segments, steps) symbols, which are present, who ended, senders)."""
     if not series:
-        raise UserError("Of no segment the first release has arrived: nothing can be smoothed.")
+        raise UserError(
+            "Of no segment the first release has arrived: nothing can be smoothed, as the devices'"
+            " beliefs are unknown. Raw symbols are there all the same (--csv). To have the next"
+            " segment from its start on, start collect before the device, or reset the board while"
+            " it runs; a larger outbox keeps more frames until the host is there."
+        )
     longest = max(len(one.symbols) for one in series)
     together = np.zeros((len(series), longest), np.int64)
     here = np.zeros((len(series), longest), np.bool_)
@@ -249,18 +255,24 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
     }
 
 
-def _excess(task: Task, found: Population) -> dict[str, Any] | None:
+def _excess(
+    task: Task, found: Population, symbols: npt.NDArray[Any], ahead: npt.NDArray[np.bool_]
+) -> dict[str, Any] | None:
     size = np.abs(found.surprise)
     if size.max() < _SURPRISING:
         return None
     before, symbol = np.unravel_index(int(size.argmax()), size.shape)
-    names = [
-        value if task.bins is None else symbol_name(task, value) for value in range(task.symbols)
-    ]
+    before, symbol = int(before), int(symbol)
+    followed = ahead[:, 1:] & (symbols[:, :-1] == before)
+    share = float((symbols[:, 1:][followed] == symbol).mean())
+    names = [symbol_name(task, value) if has_names(task) else value for value in (before, symbol)]
+    excess = float(found.excess[before, symbol])
     return {
-        "before": names[int(before)],
-        "symbol": names[int(symbol)],
-        "excess": float(found.excess[before, symbol]),
+        "before": names[0],
+        "symbol": names[1],
+        "share": share,
+        "expected": share - excess,
+        "excess": excess,
         "deviations": float(found.surprise[before, symbol]),
     }
 
@@ -268,6 +280,11 @@ def _excess(task: Task, found: Population) -> dict[str, Any] | None:
 def releases(table: dict[str, Any]) -> list[dict[str, Any]]:
     """The steps at which something was released: all, or each block's first one."""
     return table["steps"][:: table["block"] or 1]
+
+
+def alone(table: dict[str, Any]) -> bool:
+    """Whether there is one segment alone: then nothing is shared."""
+    return table["segments"] == 1
 
 
 def crr_summary(table: dict[str, Any]) -> str:
@@ -296,9 +313,9 @@ def crr_summary(table: dict[str, Any]) -> str:
     if table["excess"] is not None:
         excess = table["excess"]
         said += (
-            f" The series do not follow the Task's chain: after {excess['before']}"
-            f" {excess['symbol']} came {100 * abs(excess['excess']):.2g} % of the times"
-            f" {'more' if excess['excess'] > 0 else 'less'} often than it says"
+            f" The series do not follow the Task's chain: of the releases after a"
+            f" “{excess['before']}”, {percent(excess['share'], 1)} % were a “{excess['symbol']}”,"
+            f" where the chain lets expect {percent(excess['expected'], 1)} %"
             f" ({abs(excess['deviations']):.0f} standard deviations), so that smoothed shares lean"
             " towards the chain, and what was told may be more than this, up to twice the bound."
         )

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.figures import counted
-from tinyldp.report.crr import releases
+from tinyldp.report.crr import alone, releases
 from tinyldp.report.pictures import GAP, ORIGINAL, QUIET, RELEASED, drawing, name_symbols, svg
+from tinyldp.report.symbols import has_names
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ _LEGEND = 4
 
 
 def shares_picture(key: str, table: dict[str, Any]) -> str:
-    """The followed values' smoothed shares, each in the band of its intervals; dotted: released."""
+    """The followed values' smoothed shares, each in the band of its intervals; dotted: released.
+
+    Of one segment the probabilities of its values, one upon the other.
+    """
     rows = _spread(table["steps"])
     steps = [row["step"] for row in rows]
     names = table["names"] or [f"{value:,}" for value in table["followed"]]
@@ -32,16 +36,29 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
 
         axis = figure.subplots()
         colors = matplotlib.colormaps["tab10"]
-        for i, name in enumerate(names):
+        of_one = alone(table)
+        if of_one and len(steps) > 1:
+            axis.stackplot(
+                steps, np.array([row["smoothed"] for row in rows]).T, labels=names, alpha=0.75,
+                colors=[colors(i) for i in range(len(names))], step="mid", lw=0,
+            )  # fmt: skip
+            axis.set_ylim(0, 1)
+        for i, name in enumerate([] if of_one and len(steps) > 1 else names):
             smoothed, low, high, released = (
                 [row[what][i] for row in rows] for what in ("smoothed", "low", "high", "released")
             )
             color = colors(i)
-            axis.fill_between(steps, low, high, color=color, alpha=0.2, lw=0)
+            if not of_one:
+                axis.fill_between(steps, low, high, color=color, alpha=0.2, lw=0)
             line = "-" if len(steps) > 1 else "o"
             axis.plot(steps, smoothed, line, color=color, lw=1.3, label=name)
-            axis.plot(steps, released, ":", color=color, lw=0.8)
-        axis.set_title("Shares over time: smoothed, and dotted as released")
+            if not of_one:
+                axis.plot(steps, released, ":", color=color, lw=0.8)
+        axis.set_title(
+            "Probability of each value of the one device, smoothed"
+            if of_one
+            else "Shares over time: smoothed, and dotted as released"
+        )
         axis.set_xlabel("step")
         axis.set_ylim(bottom=0)
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
@@ -131,7 +148,7 @@ def smoothed_picture(
         above.set_ylim(bottom=0)
         above.locator_params(axis="y", integer=True)
         above.set_title(f"Steps {start:,} to {start + width - 1:,}, one by one")
-        if task.bins is not None:
+        if has_names(task):
             name_symbols(above, task)
         block = task.block or 1
         _told(below, leakage[np.arange(start, start + width) // block * block], edges, task.block)

@@ -51,7 +51,7 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
-from tinyldp.report.crr import crr_summary
+from tinyldp.report.crr import alone, crr_summary
 from tinyldp.report.crr_pictures import leakage_picture, shares_picture, smoothed_picture
 from tinyldp.report.data import (
     HEALTH,
@@ -104,6 +104,10 @@ _VOTES = "An update is made where the votes exceed what is needed; the first one
 _SMOOTHED = (
     "Each value's share at each step, smoothed, in the band of its intervals; both hold where the"
     " series follow the Task's chain."
+)
+_ALONE = (
+    "How probable each value is at each step, given all that the device released, if its series"
+    " follows the Task's chain. One device gives no shares, and so no intervals of them."
 )
 _TOLD = "How much likelier or less likely a release, and all so far, made some value."
 _BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
@@ -315,7 +319,7 @@ def _crr(data: dict[str, Any]) -> list[str]:
         else:
             body = [
                 f"<p>{escape(crr_summary(table))}</p>",
-                _figure(shares_picture(f"h{number}", table), _SMOOTHED),
+                _figure(shares_picture(f"h{number}", table), _ALONE if alone(table) else _SMOOTHED),
                 _table(crr_columns(table), crr_rows(table), crr_legend(table), _tag(table)),
                 _figure(leakage_picture(f"l{number}", table), _TOLD),
                 _table(
@@ -527,7 +531,10 @@ def _smoothed(
         return f"<p>{escape(clean(error))}</p>"
     known = found.known[0]
     if not known.any():
-        return '<p class="quiet">Its first release is not there: nothing can be smoothed.</p>'
+        return (
+            '<p class="quiet">Its first release is not there: nothing can be smoothed. What came is'
+            " drawn above, and --csv writes it.</p>"
+        )
     told = found.leakage[0][known]
     picture = smoothed_picture(
         f"{key}d", task, symbols, known, found.posterior[0], found.leakage[0], original

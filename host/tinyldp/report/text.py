@@ -52,7 +52,7 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
-from tinyldp.report.crr import crr_summary
+from tinyldp.report.crr import alone, crr_summary
 from tinyldp.report.data import UNCERTIFIED
 from tinyldp.report.epochs import epochs_summary
 from tinyldp.report.rounds import estimated, summary
@@ -148,7 +148,8 @@ def _print_crr(console: Console, table: dict[str, Any]) -> None:
     while values > 1 and _least_width(crr_columns(table, values), rows) > console.width:
         values -= 1
     columns, legend = crr_columns(table, values), crr_legend(table, values)
-    _print(console, f"Shares of {name}", columns, rows, legend)
+    what = "Probabilities" if alone(table) else "Shares"
+    _print(console, f"{what} of {name}", columns, rows, legend)
     _print(
         console,
         f"Told by {name}",
