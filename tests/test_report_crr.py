@@ -122,7 +122,7 @@ def test_what_a_block_tells_is_shown_by_blocks(tmp_path: Path) -> None:
     """Nothing is told by its other steps: there is no number, and no line that falls to 0."""
     rng = np.random.default_rng(2)
     task = random_crr(rng, n=5, block=3, memory=1, loss=1, costs=None)
-    store = store_of(task, simulate(task, 20, 31).released)
+    store = store_of(task, simulate(task, 20, 31).released)  # type: ignore[attr-defined]
     data = report_data(store.store)
     (table,) = data["crr"]
     told = [row["leakage"] for row in table["steps"]]
