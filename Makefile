@@ -11,10 +11,10 @@ demo: .venv/demo.ready
 	@sh .ci/system-packages mosquitto
 	$(BIN)/tinyldp demo $(ARGS)
 
-# On two cores three processes: boards' tests wait for half of their time.
+# As many tests at a time as there are cores, and beside them those that wait: tests/turns.py.
 test: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
 
 lint: .venv/test.ready .venv/micropython-stubs/stdlib
 	$(BIN)/ruff check .

@@ -27,6 +27,7 @@ from tinyldp.lanes.port import Port
 from tinyldp.lanes.relay import RelayedBoard
 from tinyldp.lanes.serial import Serial
 
+pytest_plugins = ["tests.turns"]
 # How long an example takes is the machine's business: speed is measured in benchmarks.
 settings.register_profile("tinyldp", deadline=None)
 settings.load_profile("tinyldp")

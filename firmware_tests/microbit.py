@@ -95,9 +95,9 @@ def crr(symbols: int, **changed: int | list[int]) -> Changes:
 
 
 def crr_by_table(symbols: int, block: int) -> Changes:
-    """The same of blocks by a table, each other one a tenth as likely."""
+    """The same of blocks by a table, each other one a fiftieth as likely."""
     blocks = symbols**block
-    least = (1 << 15) // (blocks + 9)
+    least = (1 << 15) // (blocks + 49)
     own = (1 << 15) - least * (blocks - 1)
     table = [own if x == y else least for x in range(blocks) for y in range(blocks)]
     return crr(symbols, mechanism=CRR_BATCH, rule=TABLE, block=block, table=table)
@@ -118,6 +118,7 @@ EACH: dict[str, Changes] = {
     "OUE d=16": {**_ORACLE, "mechanism": OUE, "thresholds": [SCALE // 8]},
     "OLH d=16": {**_ORACLE, "mechanism": OLH, "buckets": 8, "thresholds": [SCALE // 16]},
     "CRR n=8": crr(8),
+    "CRR_BATCH 3^2": crr_by_table(3, 2),
 }
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,9 +65,15 @@ NAMES = {"crr": "", "crr-batch": "block = 3"}
 
 
 class Live:
-    """The devices of both mechanisms, and one store for all."""
+    """The devices of both mechanisms, or of others, and one store for all."""
 
-    def __init__(self, folder: Path, lane: Unix, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lane: Unix,
+        stack: contextlib.ExitStack,
+        names: Mapping[str, str] = NAMES,
+    ) -> None:
         self.folder = folder
         self.broker = stack.enter_context(broker(folder))
         paths = sample_recordings()
@@ -80,7 +86,7 @@ class Live:
         self.collectors: list[Collector] = []
         self.failures: list[BaseException] = []
         self.certificates: dict[str, Certificate] = {}
-        for name, block in NAMES.items():
+        for name, block in names.items():
             path = folder / f"{name}.toml"
             path.write_text(STUDY.format(name=name, block=block, train=train))
             study = load_study(path)
@@ -258,6 +264,7 @@ class OneWord(Entropy):
         return word
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_activity_classes_live(live: Live) -> None:
     live.collect()

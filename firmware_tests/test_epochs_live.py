@@ -291,6 +291,7 @@ def fleet(lane: Lane, tmp_path: Path) -> Iterator[Callable[[Task, list[Array]], 
         yield lambda task, played: Fleet(tmp_path, lane, task, played, stack)
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_twelve_devices_through_sixteen_epochs(
     fleet: Callable[[Task, list[Array]], Fleet], tmp_path: Path
@@ -327,6 +328,7 @@ def test_twelve_devices_through_sixteen_epochs(
     live.check_that_faults_are_seen()
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_items_of_four_devices_and_a_host_that_starts_again(
     fleet: Callable[[Task, list[Array]], Fleet], tmp_path: Path

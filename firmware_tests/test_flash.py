@@ -566,8 +566,9 @@ def test_emulated_microbit(
     need("microbit", Microbit.missing())
     command = [sys.executable, "-m", "tinyldp", "flash", str(task_file), "--lane", "microbit"]
     command += ["--uncertified", "--json", "--sample", str(sample)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
+        assert running.stderr is not None
         text = b""
         while not text.endswith(b"\n}\n"):
             line = running.stdout.readline()
@@ -579,6 +580,7 @@ def test_emulated_microbit(
             assert heard(SimpleNamespace(port=result["port"])) == expected
         finally:
             running.send_signal(signal.SIGINT)
+        assert running.stderr.read() == b"5 files copied\n"
     assert running.returncode == 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +60,37 @@ def test_free_heap_does_not_fall(lane: Lane, name: str) -> None:
     free = free_heap(ALL[name])
     assert free >= LEAST_FREE
     assert 9056 - free <= budgets[name]["heap not free"] + FREE_SLACK
+
+
+_HEAP = b"""
+import gc
+import sys
+
+def heap():
+    gc.collect()
+    return gc.mem_alloc()
+
+before = heap()
+for name in sys.argv[1:]:
+    __import__(name)
+print(heap() - before)
+"""
+
+
+@pytest.mark.parametrize("lane", ["wasm"], indirect=True)
+def test_the_readme_tells_the_heap_of_modules(lane: Lane) -> None:
+    """Within 1 KB, with what is imported later in place of the switches."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    told = re.search(r"about (\d+) KB of heap.*?some ([\d.]+) KB\s+more for", readme, re.DOTALL)
+    assert told
+    lane.install(compiled=True)
+    lane.put({"main.py": _HEAP})
+    names = ["tinyldp_device.agent", "tinyldp_device.entropy", "tinyldp_device.links.serial"]
+
+    def heap(*more: str) -> float:
+        return int(lane.run("main.py", *names, *more).stdout) / 1024
+
+    least = heap()
+    assert abs(least - float(told[1])) < 1
+    for more in ("tinyldp_device.jittersort", "tinyldp_device.oracles"):
+        assert abs(heap(more) - least - float(told[2])) < 1

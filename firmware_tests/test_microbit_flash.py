@@ -18,6 +18,7 @@ from firmware_tests.microbit import (
     Changes,
     Terminal,
     crr,
+    crr_by_table,
     jittersort,
     make_task,
 )
@@ -70,6 +71,7 @@ def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, name: str) -> None:
         ({"mechanism": 1, "window": 300, "thresholds": [1000]}, "the largest buffer of its Task"),
         (jittersort(151), "the data of its Task"),
         ({**EACH["OUE d=16"], "symbols": 256}, "the data of its Task"),
+        (crr_by_table(4, 2), "its longest line of code"),
         ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
     ],
 )
@@ -104,6 +106,7 @@ LARGEST: list[tuple[str, Callable[[int], Changes], int, int]] = [
     ("GRR d=16", lambda n: {"outbox": n}, 20, 1),
     ("OUE d=16", lambda n: {"outbox": n}, 18, 1),
     ("OLH d=16", lambda n: {"outbox": n}, 14, 1),
+    ("CRR_BATCH 3^2", lambda n: {"outbox": n}, 16, 1),
     ("StaSwitch k=8", with_bins, 136, 1),
     ("StaSwitch k=8", lambda n: {"outbox": 10, **with_bins(n)}, 112, 1),
     ("RanSwitch k=24", lambda n: {"window": n, "thresholds": [1000]}, 280, 1),
@@ -135,7 +138,7 @@ def check_runs(lane: Lane, task: Task, sample: bytes, size: int = 150) -> bytes:
 @pytest.mark.parametrize(
     ("name", "growing", "n", "step"),
     [
-        pytest.param(*row, marks=[] if i in (7, 9) else pytest.mark.soak)
+        pytest.param(*row, marks=[] if i in (8, 10) else pytest.mark.soak)
         for i, row in enumerate(LARGEST)
     ],
 )
@@ -161,7 +164,7 @@ def test_the_largest_that_is_not_refused_runs(
 )
 def test_the_longest_sample_that_is_not_refused_runs(lane: Lane, name: str, outbox: int) -> None:
     changes, most = EACH[name], LARGEST_BOTH
-    if name.startswith("CRR"):
+    if name == "CRR n=8":
         # With 8 symbols there is room for one short function alone.
         changes, most = crr(6), CRR_BOTH
     task = make_task(**changes | {"outbox": outbox})

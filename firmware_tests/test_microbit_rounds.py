@@ -70,6 +70,7 @@ def flashed(lane: Lane, task: Task = TASK, sample: bytes = CONSTANT) -> Iterator
         yield Host(board)
 
 
+@pytest.mark.waits
 @MICROBIT
 def test_a_board_answers_the_collector(lane: Lane, tmp_path: Path) -> None:
     store = Store.create(tmp_path / "board.db", TASK)
@@ -98,6 +99,7 @@ def test_a_board_answers_the_collector(lane: Lane, tmp_path: Path) -> None:
         store.close()
 
 
+@pytest.mark.waits
 @MICROBIT
 def test_what_a_board_answers_and_refuses(lane: Lane) -> None:
     """Every reason has its name, and costs nothing; a repeated query gets the same bytes."""

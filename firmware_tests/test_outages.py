@@ -177,6 +177,7 @@ def check_values(line: Line) -> None:
         assert int(present.sum()) == 2 * stream.received
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_killed_host_loses_nothing_that_is_held(line: Line) -> None:
     line.start(outbox=64, patient=True)
@@ -189,6 +190,7 @@ def test_killed_host_loses_nothing_that_is_held(line: Line) -> None:
         assert (stream.lost, stream.drops) == (0, 0)
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_killed_host_counts_what_the_outbox_dropped(line: Line) -> None:
     line.start(outbox=16, patient=False)
@@ -204,6 +206,7 @@ def test_killed_host_counts_what_the_outbox_dropped(line: Line) -> None:
     assert mqtt.lost == 0
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 @pytest.mark.parametrize("patient", [True, False])
 def test_killed_broker(line: Line, patient: bool, need: Callable[[str, str | None], None]) -> None:

@@ -38,6 +38,7 @@ def command(text: str) -> list[str]:
     return [sys.executable, *(words[1:] if words[0] == "python" else ["-m", *words])]
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     with broker(tmp_path) as server:
@@ -75,6 +76,7 @@ def test_sensor_to_report(lane: Lane, tmp_path: Path) -> None:
     assert len(values.read_text().splitlines()) == stream["values"] + 1
 
 
+@pytest.mark.waits
 def test_your_sensor_in_ten_minutes(
     tmp_path: Path, need: Callable[[str, str | None], None]
 ) -> None:
@@ -107,12 +109,13 @@ def test_your_sensor_in_ten_minutes(
     assert "<svg" in (tmp_path / "sensor.html").read_text()
 
 
+@pytest.mark.waits
 def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     need("microbit", Microbit.missing())
     (tmp_path / "sample.py").write_text(block("python", "% 40"))
     study = block("toml", '"sensor"')
-    assert "outbox = 64" in study
-    (tmp_path / "sensor.toml").write_text(study.replace("outbox = 64", "outbox = 4"))
+    assert "outbox = 128" in study
+    (tmp_path / "sensor.toml").write_text(study.replace("outbox = 128", "outbox = 4"))
     plan, certify, _, collect, _ = block("sh", "flash sensor.task --port").strip().split("\n")
     subprocess.run(command(plan), cwd=tmp_path, check=True)
     subprocess.run(command(certify), cwd=tmp_path, check=True)
@@ -124,7 +127,7 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
             text += line
         port = json.loads(text)["port"]
         try:
-            named = study.replace("outbox = 64", "outbox = 4").replace("/dev/ttyACM0", port)
+            named = study.replace("outbox = 128", "outbox = 4").replace("/dev/ttyACM0", port)
             (tmp_path / "sensor.toml").write_text(named)
             done = subprocess.run(
                 [*command(collect), "--json"],
@@ -142,6 +145,7 @@ def test_the_same_on_a_micro_bit(tmp_path: Path, need: Callable[[str, str | None
     assert (stream["health"], stream["entropy"]) == ("ended", "hardware")
 
 
+@pytest.mark.waits
 def test_questions_without_end(tmp_path: Path, need: Callable[[str, str | None], None]) -> None:
     """Rounds word for word; the port alone is the relayed board's."""
     need("serial", Serial.missing() or RelayedBoard.missing())
@@ -165,6 +169,7 @@ def test_questions_without_end(tmp_path: Path, need: Callable[[str, str | None],
     assert len(table.read_text().splitlines()) == len(rounds["steps"]) + 1
 
 
+@pytest.mark.waits
 def test_a_mean_that_changes_seldom(
     tmp_path: Path, need: Callable[[str, str | None], None]
 ) -> None:
@@ -191,6 +196,7 @@ def test_a_mean_that_changes_seldom(
     assert min(abs(first["mean"]), abs(first["mean"] - 1)) < 0.01
 
 
+@pytest.mark.waits
 def test_values_that_follow_a_known_model(
     tmp_path: Path, need: Callable[[str, str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.collecting import hello, make_task, release
-from tinyldp import cli, progress
+from tinyldp import cli, lanes, progress
 from tinyldp.collect.deframing import framed
 from tinyldp.collect.intake import Intake, Link
 from tinyldp.collect.store import Store
 from tinyldp.demo.broker import free_port
-from tinyldp.flash import provision
-from tinyldp.lanes import Cable
+from tinyldp.flash import build, microbit, provision
+from tinyldp.lanes import Cable, port
 
 STUDY = """\
 [study]
@@ -477,13 +479,54 @@ def test_flash_tells_epsilon_as_everywhere(
         cap=98304,
         horizon=10,
         allowance=1 << 18,
+        notes=("It waits.",),
         **dict.fromkeys(words, ""),
     )
     monkeypatch.setattr(provision, "flash", lambda *_, **__: done)
     capsys.readouterr()
-    assert cli.main(["flash", str(study.with_suffix(".task")), "--port", "port", "--json"]) == 0
+    arguments = ["flash", str(study.with_suffix(".task")), "--port", "port"]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out.endswith("\nIt waits.\n")
+    assert cli.main([*arguments, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["cap"], result["horizon"], result["allowance"]) == (1.5, 10, 4.0)
+
+
+def test_an_emulated_board_says_whose_its_randomness_is(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The board itself calls it hardware, as a real one's."""
+    built = build.Build({"main.py": b"1"}), b"somebody", None
+    monkeypatch.setattr(microbit, "flash_microbit", lambda *_, **__: built)
+    monkeypatch.setattr(lanes, "open_lane", lambda _: contextlib.nullcontext())
+    given = contextlib.nullcontext(SimpleNamespace(path="port"))
+    monkeypatch.setattr(port, "Port", lambda _: given)
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    arguments = ["flash", str(study.with_suffix(".task")), "--lane", "microbit"]
+    capsys.readouterr()
+    assert cli.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert cli.main([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["entropy"]
+    assert "this computer's" in told
+    assert f"\nRandomness: {told}.\n" in said
+
+
+@pytest.mark.parametrize("command", [["certify"], ["audit"], ["flash", "--port", "port"]])
+def test_a_study_in_place_of_a_task(
+    command: list[str], study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"{study} holds a study, and no Task: `tinyldp plan {study} -o TASK` makes that."
+    refused([*command, str(study)], capsys, words)
+    other = study.with_name("other")
+    other.write_bytes(study.with_suffix(".task.cert.json").read_bytes())
+    refused([*command, str(other)], capsys, "other holds a certificate, and no Task.")
+    study.write_bytes(b"[study\n" * 9)
+    refused([*command, str(study)], capsys, f"{study}: This is no Task file, or it is damaged")
 
 
 @pytest.mark.parametrize("option", ["--mpy", "--new-identity", "--replace-main"])

@@ -519,7 +519,10 @@ def test_epochs_of_a_database_are_over_at_once(tmp_path):
     collector = Collector(task, line.store, [])
     news = []
     collector.run(lambda: False, lambda snapshot: news.extend(snapshot.news))
-    assert news == ["All 2 epochs are over: devices need another Task."]
+    assert news == [
+        "All 2 epochs are over in this database: devices that took part in them need another"
+        " Task, and those that are new to this one another database (--db)."
+    ]
     line.store.close()
 
 

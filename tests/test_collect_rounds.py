@@ -1,6 +1,7 @@
 """Rounds between a conversation, an intake, a store and modelled devices."""
 
 import math
+import re
 import sqlite3
 import time
 from collections import Counter
@@ -508,7 +509,7 @@ def test_a_host_that_starts_again_asks_for_nothing_that_is_refused(fleet, method
 @pytest.mark.parametrize("last", [None, "answers", "decisions"])
 def test_that_rounds_begin_anew_is_said(tmp_path, last):
     """And it is waited for, whatever came last; here by a clock that was set back since."""
-    task = rounds_task(LBA, w=6)
+    task = rounds_task(LBA, w=6, tick=60_000)
     name = str(tmp_path / "a.db")
     line = Fleet(name, task, mixed(task, 2))
     line.run(3)
@@ -521,14 +522,28 @@ def test_that_rounds_begin_anew_is_said(tmp_path, last):
     collector = Collector(task, line.store)
     collector.run(lambda: True, snapshots.append)
     news = [sentence for snapshot in snapshots for sentence in snapshot.news]
-    said = [] if last is None else ["Rounds go on with step 3 in 1 s"]
-    assert [sentence[:31] for sentence in news] == said
-    rounds = Collector(task, line.store)._rounds
+    steps = math.ceil(resting(task, 0) / task.tick)
+    assert len(news) == (last is not None)
+    said = f"Rounds go on with step 3 in {60 * steps} s ({steps} steps): the method begins anew"
+    assert all(sentence.startswith(said) for sentence in news)
+    # The report that collect ends with says it, too, as long as nothing was asked.
+    (rest,) = collector.waits() or [""]
+    left = re.match(r"Nothing was asked yet: rounds rest for another \S+ s \((\d+) steps\)", rest)
+    assert (left is not None) == (last is not None)
+    if left is not None:
+        assert int(left[1]) == steps
+        assert f"left each window of {task.w} steps" in rest
+    other = Collector(task, line.store)
+    rounds = other._rounds
     assert rounds is not None
     rounds.join(1, line.devices[0].pseudonym, line.devices[0].link, 0.0)
     assert rounds.begins is not None
     if last is not None:
         assert rounds.begins >= begun + resting(task, 0)
+    rounds.heard(1, line.devices[0].pseudonym, line.devices[0].link, rounds.begins)
+    rounds.turn(rounds.begins)
+    assert rounds.t is not None
+    assert other.waits() == []
     line.store.close()
 
 

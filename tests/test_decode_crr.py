@@ -16,6 +16,7 @@ from tests.faults import planted
 from tests.simulating import FALSE_ALARM, make_task, played, random_words
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs
+from tinyldp.crr.couplings import stored
 from tinyldp.errors import UserError
 from tinyldp.estimate import crr
 from tinyldp.estimate.crr import Population, decode, population
@@ -264,6 +265,22 @@ def test_series_that_do_not_follow_the_chain_are_told() -> None:
     assert found.surprise[0, 1] > 8
     assert found.surprise[0, 0] < -8
     assert 0 < found.excess[0, 1] < 1
+
+
+@pytest.mark.parametrize("blocks", [{}, {"block": 2}], ids=["steps", "blocks"])
+def test_no_release_tells_more_than_is_certified_through_rounding(blocks: dict[str, int]) -> None:
+    """Of all thresholds some have a logarithm that 32 bits round up."""
+    reached = 0
+    for share in range(200, 16200, 400):
+        task = random_crr(np.random.default_rng(share), n=2, thresholds=[share << 10], **blocks)
+        epsilon = -np.log(share / 2**14)
+        beliefs = BlockBeliefs(task) if blocks else Beliefs(task)
+        told = beliefs.leakage[0].astype(np.float64)
+        assert told.max() <= epsilon
+        reached += told.max() > epsilon - 1e-6
+    assert reached > 10
+    # What is more than rounding is not hidden.
+    assert stored(np.array([1.000001]), np.exp(-1))[0] == np.float32(1.000001)
 
 
 def test_what_comes_after_a_loss_is_not_used() -> None:

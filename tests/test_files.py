@@ -94,6 +94,26 @@ def test_only_the_same_kind_is_replaced(products: dict[str, Path], tmp_path: Pat
     keep_kind(tmp_path / "torn.task", TASK)
 
 
+def test_only_own_pages_are_replaced(products: dict[str, Path], tmp_path: Path) -> None:
+    """A page that only speaks of tinyldp is somebody's own."""
+    page = products[REPORT].read_bytes()
+    mine = tmp_path / "mine.html"
+    for foreign in (
+        b"<!DOCTYPE html>\n<title>tinyldp report, my notes on it</title>\n" + b"<p>work</p>" * 999,
+        b"<!DOCTYPE html>\n<html lang='en'><p>Made by tinyldp.</p>\n",
+        b"<!doctype html>\n",
+    ):
+        mine.write_bytes(foreign)
+        with pytest.raises(UserError, match="is no report and is kept"):
+            keep_kind(mine, REPORT)
+    mine.write_bytes(page)
+    keep_kind(mine, REPORT)
+    # An earlier version's, with nothing in its head.
+    mine.write_bytes(page.replace(b'<meta name="generator" content="tinyldp">\n', b""))
+    assert mine.read_bytes() != page
+    keep_kind(mine, REPORT)
+
+
 def test_no_command_writes_over_another_product(
     products: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -341,10 +341,9 @@ class TestBuild:
             build_microbit(epoch_task(HEAVYTHRESH))
 
     def test_crr_of_blocks_and_of_least_loss_is_refused(self) -> None:
-        with pytest.raises(UserError, match="CRR of blocks does not fit on a micro:bit"):
+        with pytest.raises(UserError, match=r"CRR of blocks .* does not fit on a micro:bit"):
             build_microbit(make_task(**crr(2, mechanism=CRR_BATCH, rule=MIN_ERROR, block=3)))
-        with pytest.raises(UserError, match="CRR of blocks does not fit on a micro:bit"):
-            build_microbit(make_task(**crr_by_table(2, 2)))
+        assert build_microbit(make_task(**crr_by_table(2, 3))).size < 10_000
         with pytest.raises(UserError, match=r'"min_error" does not fit .* "preserve" it fits'):
             build_microbit(make_task(**crr(2, rule=MIN_ERROR)))
 

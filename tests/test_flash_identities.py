@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.collecting import rounds_task
+from tests.epochs_tasks import epoch_task
 from tinyldp.errors import UserError
 from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.identities import Allowance, Identities
 from tinyldp.flash.microbit import flash_microbit, new_state
 from tinyldp.flash.provision import flash
-from tinyldp.flash.stored import stored_state
+from tinyldp.flash.stored import Progress, stored_state
+from tinyldp_device.lifetime import Lifetime
 from tinyldp_protocol.task import LBA
 
 TASK = rounds_task(LBA)
@@ -97,17 +99,70 @@ class _Lane:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.progress: Progress | None = None
 
     def put(self, files: dict[str, bytes]) -> None:
         self.files.update(files)
 
     def start(self, name: str) -> None:
         assert name in self.files
+        assert self.progress is not None
+        self.progress(len(self.files), len(self.files), "")
 
 
 def test_an_emulated_board_has_the_cap_that_is_named() -> None:
     lane: Any = _Lane()
-    flash_microbit(TASK, lane, cap=3 << 16)
+    told: list[tuple[int, int, str]] = []
+    flash_microbit(TASK, lane, cap=3 << 16, progress=lambda *now: told.append(now))
+    files = len(lane.files)
+    assert told == [(0, 1, "is being built"), (files, files, "")]
     assert identities(Files(lane.files)).allowance == Allowance(3 << 16, TASK.w or 0)
     with pytest.raises(UserError, match="but the board may spend"):
         flash_microbit(TASK, lane, cap=1)
+
+
+def life(lane: dict[str, bytes], task: Any, new: bool = True) -> Identities:
+    return Identities(Files(lane), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, task, used=True, new=new)
+
+
+def test_a_new_identity_says_that_counters_for_life_stay() -> None:
+    first, second = epoch_task(), epoch_task(epsilon=1 << 15)
+    files = Files(new_state(b"somebody", first, lifetime=4 << 16))
+    state = stored_state(files, LIFETIME_SLOTS)
+    assert life(files, first).notes == []
+    Lifetime(state, first, 4 << 16)
+    assert life(files, first, new=False).notes == []
+    (said,) = life(files, first).notes
+    assert "stay counted" in said
+    assert "new identity gives none back" in said
+    for new in (True, False):
+        (said,) = life(files, second, new).notes
+        assert "takes epsilon 0.5 of the 3 that are left" in said
+
+
+def test_a_new_identity_says_that_it_waits() -> None:
+    files = Files(new_state(b"somebody", TASK))
+    assert identities(files).notes == []
+    (said,) = identities(files, new=True).notes
+    assert f"after {TASK.w} steps" in said
+    assert identities(Files(new_state(b"somebody")), new=True).notes == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"cap": 0}, "The cap must be above 0 and at most 16383, but is 0."),
+        ({"cap": 1 << 30}, "The cap must be above 0 and at most 16383, but is 16384."),
+        ({"horizon": 1025}, "The horizon must lie in 1..1024 steps, but is 1025."),
+    ],
+)
+def test_a_cap_is_told_in_epsilon(wanted: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Identities(Files(), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, TASK, used=False, **wanted)
+    assert str(refused.value) == words
+
+
+def test_an_allowance_of_nothing_is_told_in_epsilon() -> None:
+    task = epoch_task()
+    with pytest.raises(UserError, match=r"for life \(1\) and 16383, but is 0\.$"):
+        Identities(Files(), SLOTS, LEDGER_SLOTS, LIFETIME_SLOTS, task, used=False, lifetime=0)

@@ -306,7 +306,7 @@ def test_costs(tmp_path: Path) -> None:
     gap = 1 - 2 * task.thresholds[1] / SCALE
     assert costs.deviation == pytest.approx(0.5 / gap / math.sqrt(1000))
     assert costs.interval == pytest.approx(1.96 * costs.deviation)
-    assert costs.between == task.levels[-1] / 8192
+    assert costs.always == task.levels[-1] / 8192
     assert costs.lifetime == pytest.approx(4, rel=1e-5)
     none = epoch_costs(replace(study, stream=None), task)
     assert none.changes == ()
@@ -358,7 +358,10 @@ def test_a_plan_for_people_and_as_json(tmp_path: Path, capsys: pytest.CaptureFix
         assert found["delta"] == 0
         assert found["detection_delay"] == pytest.approx(0, abs=1e-6)
         assert set(found["integers"]) == {"epsilon", "thresholds", "votes", "estimates", "levels"}
-        assert set(found["error"]) == {"deviation", "interval", "between_updates"}
+        assert set(found["error"]) == {"deviation", "interval"}
+        # What everyone votes on in each epoch, which bounds no error.
+        assert found["update"]["always_above"] == found["levels"][-1]["change"]
+        assert found["levels"][-1]["every"] == 1
         assert found["communication"]["answers_per_epoch"] == 2
         shown = text_plan(made)
         for part in ("2 votes and 2 estimates", "whole life", "allowance for life", "1 in 4"):

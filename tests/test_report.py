@@ -595,6 +595,13 @@ def test_csv_that_cannot_be_written(filled: FakeStore, tmp_path: Path) -> None:
         write_csv(filled.store, tmp_path / "file")
 
 
+def test_csv_in_a_folder_that_is_not_there(filled: FakeStore, tmp_path: Path) -> None:
+    """A slip in a name makes no folders: it is told."""
+    with pytest.raises(UserError, match="b can't be written: No such file or directory"):
+        write_csv(filled.store, tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_matplotlib_is_imported_for_pictures_only() -> None:
     code = (
         "import sys; import tinyldp, tinyldp.report, tinyldp.laws, tinyldp.replay;"

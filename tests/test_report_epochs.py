@@ -138,6 +138,8 @@ def test_the_same_numbers_as_text_and_page(thresh, table, tmp_path):
         assert f"{last['mean']:.3f}" in form
         assert f"{100 * last['share']:.2f} %" in form
         assert f"{100 * last['poll']:.0f} % (" in form
+        assert "mean of epoch 16 lies between" in form
+        assert "with 95 %" in form
         assert "exhausted: the last one stands" in form
         assert "in all its life under this Task, and in 4 polls" in form
         assert "for which it pays ε 60." in form
@@ -151,6 +153,8 @@ def test_the_same_numbers_as_text_and_page(thresh, table, tmp_path):
     assert html.count("<svg") == 2
     assert "Published means of 16 epochs." in html
     assert not re.search(r'(src|href)="http', html)
+    assert table["confidence"] == 0.95
+    assert "in the band of its 95 % interval;" in html
 
 
 def test_csv_holds_every_epoch(thresh, table, tmp_path):

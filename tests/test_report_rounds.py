@@ -3,10 +3,12 @@
 import contextlib
 import csv
 import json
+import math
 import re
 import shutil
 import sqlite3
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -117,7 +119,7 @@ def test_the_same_numbers_as_text_and_page(lba, table, tmp_path):
         assert "LBA over GRR" in form
         assert f"{shown['dis']:.3g}" in form
         assert "waiting" in form
-        assert f"{100 * shown['frequencies'][0]:.1f} ± " in form if shown["published"] else True
+        assert f"{100 * shown['frequencies'][0]:.1f} (" in form if shown["published"] else True
         assert f"{table['cfpu']:.3f} for each device and step" in form
         assert "refuses the rest" in form
     assert html.count("<svg") == 2
@@ -134,7 +136,10 @@ def test_csv_holds_every_step_and_value(lba, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == STEPS
     decisions = lba.store.decisions(name)
-    for row, decision in zip(rows, decisions, strict=True):
+    table = report_data(lba.store)["rounds"][0]
+    assert any(step["dissimilarity_units"] for step in table["steps"])
+    for row, decision, step in zip(rows, decisions, table["steps"], strict=True):
+        assert row["dissimilarity_units"] == str(step["dissimilarity_units"])
         assert row["outcome"] == decision.outcome
         assert [float(row[f"value {k}"]) for k in range(4)] == list(decision.release)
         if decision.published:
@@ -422,6 +427,39 @@ def test_enough_devices_for_every_group(tmp_path):
     assert "to fill each group" not in rounds.summary(table)
     assert rounds.decided(table)
     line.store.close()
+
+
+@pytest.mark.parametrize(("devices", "noise"), [(1, True), (60, False)])
+def test_figures_that_are_mostly_noise_are_called_so(tmp_path, devices, noise):
+    line, table = played(tmp_path / "a.db", LBU, devices, steps=2)
+    data = report_data(line.store)
+    page = tmp_path / "a.html"
+    render_report(line.store, page, data=data)
+    (more,) = re.findall(r"with some ([\d,]+) answers", rounds.summary(table)) or ["0"]
+    for said in (" ".join(text_report(data, 200).split()), page.read_text()):
+        assert ("are mostly noise" in said) == noise
+        assert ("with 1 answer the 95 % interval" in said) == noise
+    line.store.close()
+    if noise:
+        # So many give a tenth of what a share can be: the deviation falls with the root.
+        task = rounds_task(LBU, epsilon=8.0)
+        deviation = math.sqrt(expected_variance(entry_task(task, 0), int(more)))
+        assert NormalDist().inv_cdf(0.975) * deviation == pytest.approx(0.1, rel=0.3)
+
+
+def test_intervals_are_shown_everywhere_and_labelled(lba, table, tmp_path):
+    """None is a standard deviation, as they would differ from those of other mechanisms."""
+    page = tmp_path / "a.html"
+    render_report(lba.store, page)
+    step = next(step for step in table["steps"] if step["frequencies"] is not None)
+    raw, low, high = (100 * step[name][0] for name in ("frequencies", "low", "high"))
+    for said in (text_report(report_data(lba.store), 200), page.read_text()):
+        said = " ".join(said.split())
+        assert f"{raw:.1f} ({low:.1f} to {high:.1f}) %" in said
+        assert "±" not in said
+        assert "holds the share with 95 %" in said
+    assert "in the band of its 95 % intervals" in page.read_text()
+    assert "raw (95 % interval)" in page.read_text()
 
 
 @pytest.mark.parametrize("first", [1171.0, 11.0])

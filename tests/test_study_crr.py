@@ -6,11 +6,16 @@ import pytest
 
 from tests.crr_studies import ROWS, STUDY, crr_study, write_crr
 from tests.planning_studies import study_text
+from tinyldp.certify import certify, text_certificate
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
 from tinyldp.crr.training import load_series, train
 from tinyldp.errors import UserError
+from tinyldp.planning import plan, text_plan
 from tinyldp.planning.crr import choose_crr, with_model
-from tinyldp.study import load_study
+from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.simulate import simulate, sweep
+from tinyldp.simulate.crr_sweeps import two_states
+from tinyldp.study import load_study, load_task
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
 PRIOR = "prior = [0.4, 0.35, 0.25]"
@@ -132,7 +137,7 @@ def test_bad_studies_get_one_sentence(tmp_path, old, new, sentence):
         ("block = 2", "", "block is missing"),
         ("block = 2", "block = 1", "block must lie in 2..10, but is 1"),
         ("block = 2", "block = 2\nmemory = 3", "memory must lie in 1..2, the block, but is 3"),
-        ("block = 2", 'block = 2\nrule = "preserve"', 'rule must be "min_error" for crr-batch'),
+        ("block = 2", 'block = 2\nrule = "preserve"', 'rule must be "min_error" or "table"'),
         ("domain = 2", "domain = 12", "transitions must be 12 rows"),
     ],
 )
@@ -256,3 +261,78 @@ def test_a_stream_to_play(tmp_path):
         crr_study(tmp_path, STUDY + '[stream]\nsource = "noise"\n')
     with pytest.raises(UserError, match="seed must be 0 or more"):
         crr_study(tmp_path, STUDY + "[stream]\nseed = -3\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "sum_of_it"),
+    [("[0.333, 0.333, 0.333]", "0.999"), ("[0.33334, 0.33334, 0.33333]", "1.00001")],
+)
+def test_rounded_shares_are_taken_in_proportion_and_the_plan_says_so(tmp_path, row, sum_of_it):
+    text = STUDY.replace("[0.3, 0.4, 0.3]", row)
+    planned = plan(write_crr(tmp_path, text))
+    said = f"row 1 of transitions sums to {sum_of_it}, not to 1"
+    assert said in planned.to_json()["crr"]["warnings"][0]
+    assert said in text_plan(planned)
+    assert sorted(planned.task.transitions[3:6]) == [5461, 5461, 5462]
+
+
+@pytest.mark.parametrize("row", ["[0.3, 0.4, 0.2995]", "[0.3333, 0.3333, 0.3329]", "[0.5, 0.4, 0]"])
+def test_a_slip_is_not_taken_for_a_rounding(tmp_path, row):
+    with pytest.raises(UserError, match="row 1 of transitions must sum to 1, but sums to 0"):
+        crr_study(tmp_path, STUDY.replace("[0.3, 0.4, 0.3]", row))
+
+
+def test_an_epsilon_above_the_resolution_is_said(tmp_path):
+    """9.7041 is the next one above 14 ln 2 = 9.70406 that a study can state."""
+    above, at = (STUDY.replace("epsilon = 1", f"epsilon = {e}") for e in ("9.7041", "9.704"))
+    assert plan(write_crr(tmp_path, at)).to_json()["crr"]["warnings"] == []
+    said = text_plan(plan(write_crr(tmp_path, above)))
+    assert "epsilon 9.7041 is above CRR's resolution" in said
+    assert "so that epsilon 9.70407 is what is planned and certified" in said
+    assert "epsilon       9.70407" in text_certificate(certify(load_task(tmp_path / "crr.task")))
+
+
+def test_a_table_of_zeros_is_no_loss(tmp_path):
+    zeros = "[[0, 0, 0], [0, 0, 0], [0, 0, 0]]"
+    with pytest.raises(UserError, match="loss must have a number above 0"):
+        crr_study(tmp_path, STUDY.replace(PRIOR, f"{PRIOR}\nloss = {zeros}"))
+
+
+@pytest.mark.parametrize("play", [simulate, sweep], ids=["simulate", "sweep"])
+def test_a_missing_training_file_is_told_with_the_study(tmp_path, play):
+    path = write_crr(tmp_path, TRAIN + "[fleet]\ndevices = 5\n")
+    with pytest.raises(UserError, match=rf"^{path}: There is no file .*t\.csv"):
+        play(path, steps=5)
+
+
+@pytest.mark.parametrize(
+    ("devices", "steps", "said"),
+    [
+        (1, 1 << 24, "16,777,216 steps of 3 values .* take 7,456,540 or fewer"),
+        (10**12, 1000, "would take more than a day: take 1,099,511,627 devices or fewer"),
+    ],
+)
+def test_a_simulation_beyond_all_patience_is_refused(tmp_path, devices, steps, said):
+    with pytest.raises(UserError, match=said):
+        simulate(write_crr(tmp_path), devices=devices, steps=steps)
+
+
+def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
+    """4,096 bytes where the study names none; what does not fit, and what would."""
+    long = BATCH.replace("block = 2", "block = 10")
+    with pytest.raises(UserError, match=r"blocks of 10 take 4,\d+ bytes .* 4,096 .* block of 9,"):
+        plan(write_crr(tmp_path, long))
+    planned = plan(write_crr(tmp_path, BATCH.replace("block = 2", "block = 9")))
+    assert planned.crr is not None
+    assert planned.crr.table_bytes <= 4096
+    assert f"Tables: {planned.crr.table_bytes:,} bytes" in text_plan(planned)
+    # Room that is named is what counts, and no sweep asks for any.
+    roomy = long + "[fleet]\nboard_memory = 5000\n"
+    task = choose_crr(crr_study(tmp_path, roomy))
+    need = table_bytes(task)
+    with pytest.raises(UserError, match=f"or name {need:,} or more in"):
+        choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need - 1))))
+    choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need))))
+    with pytest.raises(UserError, match="no shorter block fits"):
+        choose_crr(crr_study(tmp_path, BATCH + "[fleet]\nboard_memory = 50\n"))
+    choose_crr(two_states(crr_study(tmp_path, long), Fraction(1, 2), Fraction(1)))

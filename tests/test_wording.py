@@ -13,6 +13,7 @@ from tinyldp.certify import certify, text_certificate
 from tinyldp.errors import UserError
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.planning import choose, plan, text_plan
+from tinyldp.report import columns
 from tinyldp.simulate import simulate, text_simulation
 
 PLURAL = re.compile(r"(?<![\d.,^])1 (?:consecutive )?[a-z]+s\b")
@@ -95,3 +96,24 @@ def test_a_refusal_for_one(tmp_path: Path) -> None:
 def test_no_minus_before_a_zero(x: float, digits: int, text: str) -> None:
     assert percent(x, digits) == text
     assert fixed(100 * x, digits) == text
+
+
+def test_cells_of_reports_have_no_minus_before_a_zero() -> None:
+    """Of all columns that show shares and means."""
+    step = {"t": 1, "since": 1, "frequencies": [-1e-6], "low": [0.0], "high": [-1e-6]}
+    table = {"followed": [0], "names": None, "confidence": 0.95, "steps": [step]}
+    (row,) = columns.round_rows(table)
+    assert row["value 0"] == "0.0 (0.0 to 0.0) %"
+    poll = dict.fromkeys(("poll", "poll_low", "poll_high"), -1e-6)
+    (row,) = columns.epoch_rows({"steps": [poll]})
+    assert row["live"] == "0 % (0 to 0)"
+    keys = {"mean", "low", "high", "share", "frequency"}
+    for table, text in (
+        (columns.EPOCH_STEPS, "0.000"),
+        (columns.CURVE, "0.000"),
+        (columns.ITEMS, "0.00 %"),
+    ):
+        for column in table:
+            if column.key in keys:
+                of_share = column.key == "share"
+                assert column.cell({column.key: -1e-6}) == ("0.00 %" if of_share else text)

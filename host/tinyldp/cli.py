@@ -26,6 +26,10 @@ from tinyldp.files import CERTIFICATE, REPORT, keep_folder, keep_kind
 
 # What a report of HeavyThresh looks at one by one.
 _ITEMS = "items of the dictionary"
+# Of the emulated board, which takes it for its own generator's.
+_EMULATED = (
+    "this computer's, by way of QEMU; the board calls it hardware, as it would its own generator"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -374,6 +378,8 @@ def _flash(options: argparse.Namespace) -> int:
             f"Pseudonym {done.pseudonym}, {done.identity}.\n"
             f"Readings come from {done.sample}."
         )
+        for sentence in done.notes:
+            print(sentence)
     return 0
 
 
@@ -405,18 +411,21 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
     from tinyldp.flash.provision import read_sample
     from tinyldp.lanes import open_lane
     from tinyldp.lanes.port import Port
+    from tinyldp.progress import FileProgress
 
     sample = read_sample(options.sample) if options.sample else SAMPLE
     read_from = str(options.sample or "how often button A was pressed: name others with --sample")
     with open_lane(options.lane) as lane:
-        build, pseudonym, process = flash_microbit(
-            task,
-            lane,
-            sample,
-            cap=_units(options.cap),
-            horizon=options.horizon,
-            lifetime=_units(options.allowance),
-        )
+        with FileProgress("copied") as progress:
+            build, pseudonym, process = flash_microbit(
+                task,
+                lane,
+                sample,
+                cap=_units(options.cap),
+                horizon=options.horizon,
+                lifetime=_units(options.allowance),
+                progress=progress.update,
+            )
         with Port(process) as port:
             result = {
                 "lane": options.lane,
@@ -427,6 +436,7 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                 "pseudonym": pseudonym.hex(),
                 "certified": certified,
                 "sample": read_from,
+                "entropy": _EMULATED,
             }
             if options.json:
                 _print_json(result)
@@ -436,7 +446,8 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                     f"micro:bit: {len(build.files)} files, {build.size} bytes.\n"
                     f"Pseudonym {pseudonym.hex()}, new. "
                     f"Collect from {port.path}; Ctrl-C ends the board.\n"
-                    f"Readings come from {read_from}."
+                    f"Readings come from {read_from}.\n"
+                    f"Randomness: {_EMULATED}."
                 )
             sys.stdout.flush()
             with contextlib.suppress(KeyboardInterrupt):
@@ -478,7 +489,7 @@ def _collect(options: argparse.Namespace) -> int:
             collector.run(stop, progress.update)
         with WorkProgress(_ITEMS) as looking:
             data = report_data(store, progress=looking.update)
-        data["warnings"] += collector.strangers(path)
+        data["warnings"] += collector.strangers(path) + collector.waits()
         _show(data, options.json)
     except UserError:
         # A wrong port, say: nothing was collected.

@@ -2,7 +2,9 @@
 
 [mechanism]  name      "crr", or "crr-batch": several steps are released together
              rule      "preserve" (if absent): what is released has the shares of what is
-                       measured; "min_error": the least loss (crr-batch: this one alone)
+                       measured; "min_error": the least loss (if absent, for crr-batch, which has
+                       not preserve); "table": crr-batch, a table of the least loss for all that
+                       may have been released before
              loss      "hamming" (if absent), "absolute", "squared", or a table of integers
                        0..1023, a row for each symbol: symmetric, with zeros in its diagonal
              prior     of the first symbol: decimals that sum to 1, none of them 0
@@ -18,7 +20,7 @@
              w, delta  may be absent: the certificate also states what so many steps tell, and
                        what they tell but with this probability
 [fleet]      board_memory  bytes that the mechanism's tables may take on a board (if absent,
-                       what a Task can have at most)
+                       4096 for crr-batch, else what a Task can have at most)
 """
 
 from __future__ import annotations
@@ -29,16 +31,20 @@ from pathlib import Path
 from typing import Any
 
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, Model, given_model, whole_shares
+from tinyldp.crr.tables import MOST_TABLE, TABLE_SCALE
 from tinyldp.errors import UserError
 from tinyldp.sections import Sections, nearest, short
+from tinyldp_protocol.task import TABLE
 
-RULES = {"preserve": 1, "min_error": 2}
+RULES = {"preserve": 1, "min_error": 2, "table": TABLE}
 LOSSES = {"hamming": 1, "absolute": 2, "squared": 3}
 LOSS_TABLE = 4
 RULE_NAMES = {number: name for name, number in RULES.items()}
 LOSS_NAMES = {**{number: name for name, number in LOSSES.items()}, LOSS_TABLE: "table"}
 MOST_BLOCKS = 1024
 MOST_SYMBOLS = 32
+# Bytes for the tables of blocks, where a study names none.
+BLOCK_MEMORY = 4096
 
 OF_CRR = ("rule", "loss", "prior", "transitions", "train", "smoothing", "block", "memory")
 
@@ -48,7 +54,8 @@ class CrrSettings:
     """[mechanism] of CRR, defaults filled in; rule and loss as a Task numbers them.
 
     costs: (n * n,) of a table. model: None where it is to be trained. train: paths.
-    block, memory: None for CRR without blocks. board_memory: bytes, where the study says.
+    block, memory: None for CRR without blocks. board_memory: bytes, where the study says. table:
+    of the rule of this name, row by row, once the planner has made it.
     """
 
     rule: int
@@ -60,10 +67,21 @@ class CrrSettings:
     block: int | None
     memory: int | None
     board_memory: int | None
+    table: tuple[int, ...] | None = None
+
+    @property
+    def room(self) -> int | None:
+        """Bytes for tables, or None where a Task is limit enough."""
+        if self.board_memory is None and self.block and self.rule == RULES["min_error"]:
+            return BLOCK_MEMORY
+        return self.board_memory
 
     def numbers(self, symbols: int) -> dict[str, Any]:
-        """Under the names of a Task's fields; a model that is not there yet is as good as any."""
+        """Under the names of a Task's fields; a model or table not there yet is as good as any."""
         model = self.model or stand_in(symbols, self.memory or 1)
+        table = self.table
+        if table is None and self.rule == TABLE:
+            table = stand_in_table(symbols ** (self.block or 1))
         return {
             "rule": self.rule,
             "loss": self.loss,
@@ -72,6 +90,7 @@ class CrrSettings:
             "transitions": list(model.transitions),
             "block": self.block,
             "memory": self.memory,
+            "table": None if table is None else list(table),
         }
 
 
@@ -82,16 +101,25 @@ def stand_in(symbols: int, memory: int) -> Model:
     return Model(tuple(whole_shares([Fraction(1)] * size, PRIOR_SCALE)), tuple(row * size))
 
 
+def stand_in_table(blocks: int) -> tuple[int, ...]:
+    """Any block is released for any."""
+    return tuple(whole_shares([Fraction(1)] * blocks, TABLE_SCALE)) * blocks
+
+
 def crr_settings(sections: Sections, batch: bool, symbols: int, folder: Path) -> CrrSettings:
     """batch: of crr-batch. folder: the study's, where `train` is looked for."""
     rule = _named(sections, "rule", RULES, "min_error" if batch else "preserve")
-    if batch and rule != RULES["min_error"]:
+    if batch and rule == RULES["preserve"]:
         raise UserError(
-            '[mechanism] rule must be "min_error" for crr-batch: nearly all blocks are rare, and '
-            "no rule that keeps their shares would tell much."
+            '[mechanism] rule must be "min_error" or "table" for crr-batch: nearly all blocks are '
+            "rare, and no rule that keeps their shares would tell much."
         )
+    if rule == TABLE and not batch:
+        raise UserError('[mechanism] rule "table" is for crr-batch alone, not for crr.')
     loss, costs = _loss(sections, symbols)
     block, memory = _block(sections, symbols) if batch else (None, None)
+    if rule == TABLE and block is not None and symbols**block > MOST_TABLE:
+        raise _too_long(symbols, block)
     files = _train(sections, folder)
     smoothing = sections.decimal("mechanism", "smoothing")
     if smoothing is not None:
@@ -148,6 +176,8 @@ def _loss(sections: Sections, symbols: int) -> tuple[int, tuple[int, ...] | None
                     f"{what} must be symmetric, but has {cost} for {x} and {y}, and {rows[y][x]} "
                     f"for {y} and {x}."
                 )
+    if not any(cost for row in rows for cost in row):
+        raise UserError(f"{what} must have a number above 0: with zeros alone any release will do.")
     return LOSS_TABLE, tuple(int(cost) for row in rows for cost in row)
 
 
@@ -171,6 +201,18 @@ def _block(sections: Sections, symbols: int) -> tuple[int, int | None]:
     if memory is not None and not 1 <= memory <= block:
         raise UserError(f"[mechanism] memory must lie in 1..{block}, the block, but is {memory}.")
     return block, memory
+
+
+def _too_long(symbols: int, block: int) -> UserError:
+    most = 1
+    while symbols ** (most + 1) <= MOST_TABLE:
+        most += 1
+    mend = f"a block of {most}" if most > 1 else "no block for more than 6 symbols"
+    return UserError(
+        f"[mechanism] block must be shorter for a table, for {symbols} symbols in blocks of "
+        f"{block} make {symbols**block:,} different ones and a table has room for {MOST_TABLE}: "
+        f"{mend} would do."
+    )
 
 
 def _train(sections: Sections, folder: Path) -> tuple[str, ...]:

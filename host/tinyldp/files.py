@@ -24,9 +24,11 @@ _SUFFIXES = {
     ".svg": PICTURE,
     ".pdf": PICTURE,
 }
+# What the pages that we make have in their head, and at their end.
+GENERATOR = '<meta name="generator" content="tinyldp">'
+FOOTER = "<footer>Made by tinyldp. Pictures are drawn from what the devices released.</footer>"
 _MAGIC = {
     b"SQLite format 3\0": STORE,
-    b"<!doctype html": REPORT,
     b"\x89PNG": PICTURE,
     b"%PDF": PICTURE,
     b"<?xml": PICTURE,
@@ -69,11 +71,18 @@ def _held(path: Path) -> str | None:
     except OSError:
         # Whoever writes says why that is impossible.
         return None
-    if not data:
-        return None
+    return kind_of(data) if data else None
+
+
+def kind_of(data: bytes) -> str:
+    """STUDY, TASK, ... by what a file holds; "" for none of ours."""
     for magic, kind in _MAGIC.items():
         if data[: len(magic)].lower() == magic.lower():
             return kind
+    if data[:14].lower() == b"<!doctype html":
+        # Those of earlier versions have but the end.
+        own = GENERATOR.encode() in data[:1024] or FOOTER.encode() in data
+        return REPORT if own else ""
     return _parsed(data)
 
 

@@ -113,6 +113,9 @@ def crr_figures() -> list[Figure]:
         Figure(f"CRR, {rule}, step: CPython takes", ratio, "times", "at least", 15)
         for rule, ratio in crr_path.ratios().items()
     ]
+    for (symbols, block), ratio in crr_path.block_ratios().items():
+        name = f"CRR, blocks of {block}, n = {symbols}, step: CPython takes"
+        figures.append(Figure(name, ratio, "times", "at least", 50))
     took = crr_path.seconds()
     figures.append(Figure("CRR, 10^5 devices, 1,000 steps, n = 4", took, "s", "at most", 60))
     return figures

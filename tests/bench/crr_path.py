@@ -13,15 +13,19 @@ from io import BytesIO
 import numpy as np
 
 from tests.crr_tasks import sticky
+from tests.simulating import make_task
+from tinyldp.crr.blocks import make_beliefs
 from tinyldp.simulate.chains import Chain
-from tinyldp.simulate.crr import CrrFleet
+from tinyldp.simulate.crr import make_fleet
 from tinyldp.simulate.crr_runs import simulate_crr
 from tinyldp.simulate.words import DrawnWords
 from tinyldp_device.entropy import Entropy, Replay
 from tinyldp_device.mechanism import make_mechanism
-from tinyldp_protocol.task import MIN_ERROR, PRESERVE
+from tinyldp_protocol.task import CRR_BATCH, MIN_ERROR, PRESERVE, Task
 
 RULES = {"preserve": PRESERVE, "min_error": MIN_ERROR}
+# Symbols and steps of blocks, of which there are few beliefs; more symbols have thousands.
+BLOCKS = ((2, 3),)
 ROUNDS = 5
 DEVICES = 20_000
 STEPS = 20
@@ -30,35 +34,53 @@ SYMBOLS, EPSILON, STAY = 4, 1, 0.9
 
 
 def ratios() -> dict[str, float]:
-    """How many times as long a step takes the device package under CPython, by rule.
+    """How many times as long a step takes the device package under CPython, by rule."""
+    return {name: _ratio(sticky(SYMBOLS, EPSILON, STAY, rule=rule)) for name, rule in RULES.items()}
 
-    Both in turn in one run, the shortest of the rounds. The simulator draws its words and values
-    meanwhile and meets beliefs that it has not met before; the device has its words before.
+
+def block_ratios() -> dict[tuple[int, int], float]:
+    """The same in blocks, by the symbols and the block.
+
+    Each belief is worked out by the device package itself, once for all devices that have it:
+    the more beliefs there are, the less the simulator is ahead.
     """
     found = {}
-    for name, rule in RULES.items():
-        task = sticky(SYMBOLS, EPSILON, STAY, rule=rule)
-        chain = Chain(task, DEVICES, DrawnWords(DEVICES, np.random.SeedSequence(1)))
-        fleet = CrrFleet(task, DEVICES, DrawnWords(DEVICES, np.random.SeedSequence(2)))
-        single = Chain(task, 1, DrawnWords(1, np.random.SeedSequence(3)))
-        values = [int(single.next()[0]) for _ in range(DEVICE_STEPS)]
-        words = np.random.default_rng(4).bytes(8 + 9 * DEVICE_STEPS * (ROUNDS + 3))
-        entropy = Entropy(Replay(BytesIO(words)), 3 * DEVICE_STEPS, allow_test=True)
-        device = make_mechanism(task, entropy)
-        times: dict[str, list[float]] = defaultdict(list)
-        for _ in range(ROUNDS):
-            entropy.refill(3 * DEVICE_STEPS)
-            start = time.process_time()
-            for value in values:
-                device.step(value)
-            middle = time.process_time()
-            for _ in range(STEPS):
-                fleet.step(chain.next())
-            end = time.process_time()
-            times["device"].append((middle - start) / DEVICE_STEPS)
-            times["fleet"].append((end - middle) / (STEPS * DEVICES))
-        found[name] = min(times["device"]) / min(times["fleet"])
+    for symbols, block in BLOCKS:
+        steps = sticky(symbols, EPSILON, STAY)
+        names = ("symbols", "loss", "thresholds", "prior", "transitions")
+        numbers = {name: getattr(steps, name) for name in names}
+        found[symbols, block] = _ratio(make_task(CRR_BATCH, rule=MIN_ERROR, block=block, **numbers))
     return found
+
+
+def _ratio(task: Task) -> float:
+    """Both in turn in one run, the shortest of the rounds.
+
+    The simulator draws its words and values meanwhile and meets beliefs that it has not met
+    before; the device has its words before.
+    """
+    block = task.block or 1
+    chain = Chain(task, DEVICES, DrawnWords(DEVICES, np.random.SeedSequence(1)))
+    words = DrawnWords(DEVICES, np.random.SeedSequence(2))
+    fleet = make_fleet(task, DEVICES, words, make_beliefs(task))
+    single = Chain(task, 1, DrawnWords(1, np.random.SeedSequence(3)))
+    values = [int(single.next()[0]) for _ in range(DEVICE_STEPS)]
+    drawn = np.random.default_rng(4).bytes(8 + 9 * DEVICE_STEPS * (ROUNDS + 3))
+    entropy = Entropy(Replay(BytesIO(drawn)), 3 * DEVICE_STEPS, allow_test=True)
+    device = make_mechanism(task, entropy)
+    times: dict[str, list[float]] = defaultdict(list)
+    for _ in range(ROUNDS):
+        entropy.refill(3 * DEVICE_STEPS)
+        start = time.process_time()
+        for value in values:
+            device.step(value)
+        middle = time.process_time()
+        for _ in range(0, STEPS, block):
+            fleet.release(np.array([chain.next() for _ in range(block)]))
+        end = time.process_time()
+        times["device"].append((middle - start) / DEVICE_STEPS)
+        times["fleet"].append((end - middle) / (-(-STEPS // block) * block * DEVICES))
+    return min(times["device"]) / min(times["fleet"])
 
 
 def seconds(devices: int = 100_000, steps: int = 1000) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyldp.certify.bounds import float_up
 from tinyldp.certify.crr import Figures
+from tinyldp.certify.crr_table import TableFigures
 from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
@@ -22,7 +23,8 @@ class Certificate:
     states none. per_window: loss within w steps, for an oracle whose Task names w.
     oracle, entries: of rounds, whose certified point is that of any w steps. disclosures: of
     epochs, whose certified point is that of a device's whole life. crr: of CRR, whose certified
-    point is that of a step, or a block, against the device's own belief.
+    point is that of a step, or a block, against the device's own belief. table: of CRR by a table,
+    whose certified point is that of a block against the exact belief.
     within_target: whether the certified point meets every target stated.
     """
 
@@ -47,6 +49,7 @@ class Certificate:
     entries: tuple[Entry, ...] | None = None
     disclosures: tuple[Disclosure, ...] | None = None
     crr: Figures | None = None
+    table: TableFigures | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and strings; epsilon and delta as floats, rounded up."""
@@ -66,6 +69,8 @@ class Certificate:
             rounds = {each.name: each.to_json() for each in self.disclosures}
         if self.crr is not None:
             rounds = {"crr": self.crr.to_json()}
+        if self.table is not None:
+            rounds = {"crr": self.table.to_json()}
         return {
             "task_id": self.task_id,
             "mechanism": self.mechanism,

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from tinyldp.certify import (
     crr,
+    crr_table,
     epochs,
     jittersort,
     oracles,
@@ -16,6 +17,7 @@ from tinyldp.certify import (
     rounds,
     staswitch,
     statements,
+    table_statements,
 )
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
@@ -24,7 +26,7 @@ from tinyldp.crr.device import device_policy
 from tinyldp.errors import UserError
 from tinyldp.figures import counted
 from tinyldp.study import CRRS, DELTA_UNIT, EPSILON_UNIT, MECHANISMS, METHODS, STREAMS
-from tinyldp_protocol.task import HEAVYTHRESH, OLH, RANSWITCH, STASWITCH, Task
+from tinyldp_protocol.task import HEAVYTHRESH, OLH, RANSWITCH, STASWITCH, TABLE, Task
 
 _NAMES = {number: name for name, number in MECHANISMS.items()}
 _METHODS = {number: name for name, number in METHODS.items()}
@@ -58,6 +60,8 @@ def _certified(task: Task, point: Fraction | None, progress: Told | None) -> Cer
         return _certify_rounds(task, point)
     if task.epochs is not None:
         return _certify_epochs(task, point)
+    if task.rule == TABLE:
+        return _certify_table(task, point)
     if task.mechanism in CRRS:
         return _certify_crr(task, point, progress)
     if task.mechanism in STREAMS:
@@ -299,6 +303,47 @@ def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | No
         ),
         warnings=warnings,
         crr=found,
+    )
+
+
+def _certify_table(task: Task, point: Fraction | None) -> Certificate:
+    found = crr_table.table_figures(task, _scaled(task.delta, DELTA_UNIT))
+    target = _scaled(task.epsilon, EPSILON_UNIT)
+    holds = found.fault is None
+    within = holds and (target is None or crr.within(task, target))
+    epsilon = found.epsilon if point is None else point
+    at = rounds.delta(found.epsilon, epsilon) if holds else Fraction(1)
+    warnings = _warnings(task, None, epsilon, at, within)
+    if found.fault is not None:
+        warnings += (statements.crr_fault(found.fault),)
+    return Certificate(
+        task_id=task.id.hex(),
+        mechanism=_NAMES[task.mechanism],
+        relation=statements.crr_relation(task.block),
+        definition=table_statements.TABLE_DEFINITION,
+        epsilon=epsilon,
+        delta=at,
+        curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
+        method=table_statements.table_method(found.vertices),
+        paper=None,
+        w=task.w,
+        per_window=found.sequence,
+        lifetime=table_statements.table_lifetime(task.w, found.block),
+        target_epsilon=target,
+        # Of w steps together: no target of a block's.
+        target_delta=None,
+        within_target=within,
+        assumptions=(
+            statements.CRR_MODEL,
+            table_statements.TABLE_BOOT,
+            table_statements.TABLE_INCOMPLETE,
+            table_statements.TABLE_PLANNED,
+            statements.CRR_PUBLIC,
+            statements.ENTROPY,
+            statements.SERVER,
+        ),
+        warnings=warnings,
+        table=found,
     )
 
 

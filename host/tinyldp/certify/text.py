@@ -11,6 +11,7 @@ from tinyldp.certify.crr import Figures
 from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
+from tinyldp.certify.table_statements import table_lines
 from tinyldp.figures import counted
 from tinyldp.study import DELTA_UNIT, EPSILON_UNIT
 
@@ -36,6 +37,8 @@ def text_certificate(certificate: Certificate) -> str:
         lines.append(_line(each.name, _disclosure(each)))
     if c.crr is not None:
         lines += [_line(label, text) for label, text in _crr(c.crr)]
+    if c.table is not None:
+        lines += [_line(label, text) for label, text in table_lines(c.table)]
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))

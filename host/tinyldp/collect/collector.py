@@ -125,12 +125,31 @@ class Collector:
         last = self._store.last_heard(task.id.hex())
         rest = resting(task, None if last is None else _now() - last)
         if rest:
-            window = counted(task.w or 0, "step")
             self._news.append(
-                f"Rounds go on with step {start:,} in {math.ceil(rest / 1000):,} s: the method"
-                f" begins anew, once what was spent before has left each window of {window}."
+                f"Rounds go on with step {start:,} in {self._lasts(rest)}: the method begins anew,"
+                f" once what was spent before has left each window of {self._window()}."
             )
         return Conversation(task, start, _clock() + rest)
+
+    def _lasts(self, rest: float) -> str:
+        """ms, for people."""
+        steps = counted(math.ceil(rest / self._task.tick), "step")
+        return f"{math.ceil(rest / 1000):,} s ({steps})"
+
+    def _window(self) -> str:
+        return counted(self._task.w or 0, "step")
+
+    def waits(self) -> list[str]:
+        """A sentence when rounds of an earlier run are still in the way of the first question."""
+        if self._rounds is None or self._task.method is None:
+            return []
+        rest = self._rounds.rests(_clock())
+        if not rest:
+            return []
+        return [
+            f"Nothing was asked yet: rounds rest for another {self._lasts(rest)}, until what was"
+            f" asked before has left each window of {self._window()}."
+        ]
 
     def _resumed_epochs(self) -> Conversation:
         """Epochs after those that an earlier run has asked for; what that left open is decided."""
@@ -241,7 +260,9 @@ class Collector:
         if rounds.over and not self._over:
             self._over = True
             self._news.append(
-                f"All {self._task.epochs:,} epochs are over: devices need another Task."
+                f"All {self._task.epochs:,} epochs are over in this database: devices that took"
+                " part in them need another Task, and those that are new to this one another"
+                " database (--db)."
                 if epochs
                 else f"Step {COUNTER_MAX:,} was the last one that has a number: nothing is asked"
                 " any more, and devices need another Task."

@@ -157,6 +157,10 @@ class Conversation:
         """How many devices were present at the last step."""
         return len(self._present)
 
+    def rests(self, now: float) -> float:
+        """ms until `ready`, 0 from the first step on."""
+        return max(0.0, self._ready - now) if self.t is None else 0.0
+
     def join(self, device: int, pseudonym: bytes, link: Link, now: float, ran: float = 0.0) -> None:
         """A device said hello, the first time or again; it is meant from the next phase on,
         in epochs from the one that is open.

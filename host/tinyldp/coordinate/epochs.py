@@ -57,7 +57,7 @@ VOTE, ESTIMATE = 0, 1
 _FAILURE_UNIT = 1 << 30
 # More than the relative error of a float's logarithm.
 _UP = 1 + Fraction(1, 1 << 50)
-_CONFIDENCE = 0.95
+CONFIDENCE = 0.95
 # Of two limits that the votes give; 97.5 % of both together, each of one side.
 _EACH = 0.975
 
@@ -243,7 +243,7 @@ class EpochCoordinator:
             low, high = standing.low, standing.high
             if not published:
                 # Half of what may fail is left to the votes.
-                low, high = _limits(task, standing, (1 + _CONFIDENCE) / 2)
+                low, high = _limits(task, standing, (1 + CONFIDENCE) / 2)
                 low, high = max(0.0, low - drift), min(1.0, high + drift)
         return EpochDecision(
             t=self._t,
@@ -325,7 +325,7 @@ def _size(task: Task) -> int:
 def _standing(task: Task, t: int, counts: npt.NDArray[np.int64], n: int) -> Standing:
     if task.mechanism == HEAVYTHRESH:
         return Standing(t, n, means_of(task, counts, n), None, None)
-    found = mean(task.thresholds[1], int(counts[0]), n, _CONFIDENCE)
+    found = mean(task.thresholds[1], int(counts[0]), n, CONFIDENCE)
     return Standing(t, n, np.array([found.mean]), found.low, found.high)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.couplings import Coupled, Couplings
+from tinyldp.crr.couplings import Coupled, Couplings, stored
 from tinyldp.crr.index import RowIndex
 from tinyldp_protocol.task import Task
 
@@ -114,7 +114,8 @@ class Beliefs:
         coupled = self.rule.make(beliefs)
         self.bounds[part, :-1] = np.cumsum(coupled.joint, axis=2)
         self.bounds[part, -1] = np.cumsum(coupled.marginal, axis=1)
-        self.leakage[part], self.gain[part] = coupled.leakage(beliefs, self.rule.q)
+        leakage, self.gain[part] = coupled.leakage(beliefs, self.rule.q)
+        self.leakage[part] = stored(leakage, self.rule.q)
         self._next[part] = -1
 
     def _reserve(self, size: int) -> None:

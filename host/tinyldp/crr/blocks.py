@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
+from tinyldp.crr.couplings import stored
+from tinyldp.crr.tables import TableBeliefs
 from tinyldp_device.blocks import NOWHERE, BlockCoupling
 from tinyldp_device.coupling import BELIEF
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
 
@@ -138,9 +140,8 @@ class BlockBeliefs:
         kernel = self.told(each, np.arange(count))[:, :size]
         share = self.marginal[number, :count] / BELIEF
         ratio = kernel / share[:, np.newaxis]
-        self.leakage[number, :count] = np.maximum(
-            np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1))
-        )
+        leakage = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
+        self.leakage[number, :count] = stored(leakage, self.q)
         belief = self.belief[number, :size] / BELIEF
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
@@ -167,6 +168,8 @@ class BlockBeliefs:
         return where.reshape(-1)[:-1].astype(np.int32)
 
 
-def make_beliefs(task: Task) -> Beliefs | BlockBeliefs:
+def make_beliefs(task: Task) -> Beliefs | BlockBeliefs | TableBeliefs:
     """Those of a Task, none of which is known yet but the first."""
+    if task.rule == TABLE:
+        return TableBeliefs(task)
     return Beliefs(task) if task.block is None else BlockBeliefs(task)

@@ -27,6 +27,8 @@ from tinyldp_protocol.task import MIN_ERROR, Task
 Array = npt.NDArray[Any]
 
 _LARGE = 0x3FFFFFFF
+# Of floats, in a leakage: more than this above -ln q is no rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class Coupled:
         told = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
         learned = np.einsum("mx,mxy->my", beliefs / BELIEF, ratio * np.log(ratio))
         return told, learned
+
+
+def stored(leakage: Array, q: float) -> Array:
+    """Leakages in 32 bits: what reaches -ln q is not above it for their rounding."""
+    epsilon = -np.log(q)
+    most = np.float32(epsilon)
+    if most > epsilon:
+        most = np.nextafter(most, np.float32(0))
+    rounded = leakage.astype(np.float32)
+    return np.where(leakage < epsilon + _ROUNDING, np.minimum(rounded, most), rounded)
 
 
 class Couplings:

@@ -15,16 +15,22 @@ from tinyldp.errors import UserError
 PRIOR_SCALE = 1 << 15
 ROW_SCALE = 1 << 14
 
+# Decimals of a share that are looked at, and the most that a sum may be off.
+_DIGITS = 20
+_MOST_OFF = Fraction(1, 1000)
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """prior: n^L integers that sum to 2^15. transitions: n^L rows of n, flat, each sums to 2^14.
 
     n is the number of symbols and L the memory; of L symbols the first is most significant.
+    notes: sentences about what was made of the study's numbers.
     """
 
     prior: tuple[int, ...]
     transitions: tuple[int, ...]
+    notes: tuple[str, ...] = ()
 
 
 def whole_shares(shares: Sequence[Fraction], whole: int, most: int | None = None) -> list[int]:
@@ -96,11 +102,12 @@ def given_model(
             f"follows, but there are {len(rows)}."
         )
     transitions: list[int] = []
+    notes: list[str] = []
     for at, row in enumerate(rows):
         where = f"[mechanism] row {at} of transitions"
         if len(row) != symbols:
             raise UserError(f"{where} must have {symbols} numbers, but has {len(row)}.")
-        check_shares(row, where)
+        notes += check_shares(row, where)
         try:
             transitions += whole_shares(row, ROW_SCALE, ROW_SCALE - 1)
         except ValueError:
@@ -114,23 +121,39 @@ def given_model(
                 "[mechanism] prior is missing, and the transitions don't make up for it: in the "
                 "long run they leave some symbols for ever."
             )
-        return Model(tuple(whole_shares(found, PRIOR_SCALE)), tuple(transitions))
+        return Model(tuple(whole_shares(found, PRIOR_SCALE)), tuple(transitions), tuple(notes))
     if len(prior) != size:
         raise UserError(f"[mechanism] prior must have {names} numbers, but has {len(prior)}.")
-    check_shares(prior, "[mechanism] prior")
+    notes += check_shares(prior, "[mechanism] prior")
     for at, share in enumerate(prior):
         if share * PRIOR_SCALE < Fraction(1, 2):
             raise UserError(
                 f"[mechanism] prior must be above 0 for every symbol (1/65536 or more), but is "
                 f"{float(share):g} for {at}: who has that value would have no plan."
             )
-    return Model(tuple(whole_shares(prior, PRIOR_SCALE)), tuple(transitions))
+    return Model(tuple(whole_shares(prior, PRIOR_SCALE)), tuple(transitions), tuple(notes))
 
 
-def check_shares(shares: Sequence[Fraction], what: str) -> None:
-    """Raise UserError unless none is negative and they sum to 1, up to a rounding of each."""
+def check_shares(shares: Sequence[Fraction], what: str) -> tuple[str, ...]:
+    """Raise UserError unless none is negative and they sum to 1, up to a rounding of each.
+
+    So [0.333, 0.333, 0.333] will do, and [0.3333, 0.3333, 0.333] won't. Gives a sentence for what
+    does not sum to 1 exactly, or none.
+    """
     if any(share < 0 for share in shares):
         raise UserError(f"{what} must have no number below 0, but has {float(min(shares)):g}.")
     total = sum(shares, Fraction(0))
-    if abs(total - 1) > Fraction(1, 1000):
-        raise UserError(f"{what} must sum to 1, but sums to {float(total):.6g}.")
+    if total == 1:
+        return ()
+    digits = 0
+    while digits < _DIGITS and any((share * 10**digits).denominator > 1 for share in shares):
+        digits += 1
+    rounding = Fraction(len(shares), 2 * 10**digits)
+    if abs(total - 1) > min(rounding, _MOST_OFF):
+        near = abs(total - 1) <= _MOST_OFF
+        why = ", which no rounding of its decimals explains" if near else ""
+        raise UserError(f"{what} must sum to 1, but sums to {float(total):.6g}{why}.")
+    return (
+        f"{what} sums to {float(total):.6g}, not to 1, as its decimals are rounded: it was taken in"
+        " proportion.",
+    )

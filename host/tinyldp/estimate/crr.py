@@ -32,17 +32,18 @@ from scipy.special import ndtri
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
 from tinyldp.estimate.crr_raw import raw_sums
 from tinyldp.estimate.frequency import CONFIDENCE
-from tinyldp_protocol.task import CRR, CRR_BATCH, Task
+from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-AllBeliefs = Beliefs | BlockBeliefs
+AllBeliefs = Beliefs | BlockBeliefs | TableBeliefs
 
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
@@ -254,6 +255,8 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
     # A short block is one that nothing follows.
     whole = np.broadcast_to(np.asarray(ended, np.bool_), len(present))
     whole = whole & (present.sum(axis=1) == there)
+    # With a table no device releases one.
+    whole = whole & (task.rule != TABLE)
     there = np.where(whole, there, there // task.block * task.block)
     return np.arange(present.shape[1]) < there[:, np.newaxis]
 

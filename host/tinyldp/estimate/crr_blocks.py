@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tinyldp.crr.blocks import BlockBeliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
 
@@ -16,7 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def smoothed_blocks(
-    task: Task, symbols: Integers, known: Flags, beliefs: BlockBeliefs
+    task: Task, symbols: Integers, known: Flags, beliefs: BlockBeliefs | TableBeliefs
 ) -> tuple[Floats, Floats, Floats]:
     """(n, T, d) posteriors, and (n, T) leakages and gains, at each block's first step.
 
@@ -39,14 +40,19 @@ def smoothed_blocks(
         # Whole blocks come last: what follows them may give every belief another number.
         for size in np.unique(left[left > 0]).tolist():
             devices = np.flatnonzero(left == size)
-            mine = numbers[devices] if size == width else beliefs.shorter(numbers[devices], size)
+            mine = numbers[devices]
+            if isinstance(beliefs, BlockBeliefs) and size < width:
+                mine = beliefs.shorter(mine, size)
             released = symbols[devices, start : start + size] @ d ** np.arange(size)[::-1]
             place = _places(beliefs, mine, released, start)
             told = beliefs.told(mine, place)[:, : d**size]
-            for nats, table in ((leakage, beliefs.leakage), (gain, beliefs.gain)):
+            law = chain.blocks(ahead[devices], size, start == 0)
+            for nats, said in zip(
+                (leakage, gain), _nats(beliefs, mine, place, law, told), strict=True
+            ):
                 nats[devices, start : start + size] = 0.0
-                nats[devices, start] = table[mine, place]
-            law = chain.blocks(ahead[devices], size, start == 0) * told
+                nats[devices, start] = said
+            law = law * told
             total = law.sum(axis=1, keepdims=True)
             if not total.all():
                 raise UserError(f"No device can have released what one did at its step {start}.")
@@ -75,7 +81,22 @@ def smoothed_blocks(
     return posterior, leakage, gain
 
 
-def _places(beliefs: BlockBeliefs, numbers: Integers, released: Integers, start: int) -> Integers:
+def _nats(
+    beliefs: BlockBeliefs | TableBeliefs,
+    numbers: Integers,
+    places: Integers,
+    law: Floats,
+    told: Floats,
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """(m,) leakage, and gain, of releases: against the device's belief, or if it has none, law."""
+    if isinstance(beliefs, TableBeliefs):
+        return beliefs.nats(law, told)
+    return beliefs.leakage[numbers, places], beliefs.gain[numbers, places]
+
+
+def _places(
+    beliefs: BlockBeliefs | TableBeliefs, numbers: Integers, released: Integers, start: int
+) -> Integers:
     """(m,) where in kept the released blocks are."""
     count = beliefs.count[numbers]
     columns = np.arange(int(count.max()))

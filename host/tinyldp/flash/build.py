@@ -38,6 +38,7 @@ from tinyldp_protocol.task import (
     OLH,
     OUE,
     STASWITCH,
+    TABLE,
     Task,
 )
 
@@ -50,7 +51,7 @@ CLASSES = frozenset(
     | {"SmallSerial", "SmallSignals", "SmallPost", "SmallAgent", "State", "Identity"}
     | {"QuerySerial", "SmallRoundAgent", "RoundIdentity", "LifeIdentity", "Ledger"}
     | {"OracleRounds", "Epochs", "Lifetime", "Thresh"}
-    | {"Crr", "Coupling", "MinError"}
+    | {"Crr", "Coupling", "MinError", "CrrTable"}
 )
 # Found on the board, with a margin, for each mechanism: what is larger may find no room to be
 # set up or compiled in. It is that which binds: 2 KB and more are left when all is there.
@@ -137,10 +138,11 @@ def build_microbit(
             "HeavyThresh does not fit on a micro:bit: its tables and its hash take more memory "
             "than is left there; Thresh fits."
         )
-    if task.mechanism == CRR_BATCH:
+    if task.mechanism == CRR_BATCH and task.rule != TABLE:
         raise UserError(
-            "CRR of blocks does not fit on a micro:bit: its tables and its code take more memory "
-            "than is left there; CRR of single values fits."
+            'CRR of blocks with the rule "min_error" does not fit on a micro:bit: its tables and '
+            'its code take more memory than is left there; with a small "table" it fits, and CRR '
+            "of single values."
         )
     if task.rule == MIN_ERROR and program is None:
         raise UserError(
@@ -297,6 +299,8 @@ def task_buffers(task: Task) -> list[int]:
         if task.rule == MIN_ERROR:
             # loss; pairs; sampled; kept
             sizes += [2 * n * n, n * (n - 1), 4 * n, n]
+    elif task.mechanism == CRR_BATCH:
+        sizes.append(2 * len(task.table or ()))
     return sizes
 
 

@@ -41,6 +41,7 @@ class Flat(NamedTuple):
     identity: str
     allowance: Allowance | None
     lifetime: int | None
+    notes: tuple[str, ...]
 
 
 def flash_flat(board: Board, order: Order) -> Flat:
@@ -79,7 +80,15 @@ def flash_flat(board: Board, order: Order) -> Flat:
     pseudonym = identities.write()
     copied = _replace(files, built, main, order.progress)
     identity = "kept" if identities.identity == "kept" else "new"
-    return Flat(built, copied, pseudonym, identity, identities.allowance, identities.lifetime)
+    return Flat(
+        built,
+        copied,
+        pseudonym,
+        identity,
+        identities.allowance,
+        identities.lifetime,
+        tuple(identities.notes),
+    )
 
 
 def _has_state(files: FlatFiles) -> bool:

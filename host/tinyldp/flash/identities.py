@@ -9,12 +9,13 @@ that could vouch for the past: the device waits out a horizon before it answers.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyldp.errors import UserError
 from tinyldp.figures import counted, stated
-from tinyldp.flash.lifetimes import Lifetimes
+from tinyldp.flash.lifetimes import Lifetimes, amount
 from tinyldp.flash.stored import Files, no_identity, stored_state
 from tinyldp_device import ledger
 from tinyldp_device.identity import allowances, provision
@@ -54,7 +55,8 @@ class Identities:
     made now, by default the Task's epsilon and w; lifetime: of a record for life (see
     Lifetimes), by default the Task's epsilon. identity: "kept", "new" (there is
     none) or "other" (another one than there is). allowance, lifetime: what the device
-    has from now on, or None.
+    has from now on, or None. notes: what a person may not expect of what the board goes on
+    with, in sentences.
     Raises UserError when the board and the Task do not go together; nothing is
     written before write().
     """
@@ -98,6 +100,27 @@ class Identities:
         vouched = not used or self.identity != "new"
         self._lifetimes = Lifetimes(files, lifetime_slots, task, old, lifetime, vouched=vouched)
         self.lifetime = self._lifetimes.allowance
+        self.notes = [*self._notes(task)]
+
+    def _notes(self, task: Task) -> Iterator[str]:
+        if task.method is not None and self._voids():
+            assert self.allowance is not None
+            yield (
+                "Nothing vouches for what it spent under another identity: it answers after"
+                f" {counted(self.allowance.horizon, 'step')}."
+            )
+        # How often it has voted and estimated is told to nobody: that depends on the readings.
+        if self._lifetimes.resumes and self.identity != "kept":
+            yield (
+                "Its votes and estimates under this Task stay counted: a new identity gives none"
+                " back."
+            )
+        elif self._lifetimes.left is not None:
+            assert task.epsilon is not None
+            yield (
+                f"This Task takes epsilon {amount(task.epsilon)} of the"
+                f" {amount(self._lifetimes.left)} that are left to the board for life."
+            )
 
     def write(self) -> bytes:
         """Make what is missing; gives the pseudonym. A cut leaves the old state or the new one.
@@ -132,7 +155,7 @@ class Identities:
         if self._used and self.identity != "kept":
             # Whose ledger it was is forgotten; the device finds none that is whole, and waits.
             for path in self._ledger_slots:
-                if self._files.read(path) is not None or _has_cap(self._payload):
+                if self._had_ledger(path):
                     self._files.put(path, _VOID)
             return
         if self.allowance is None:
@@ -141,6 +164,17 @@ class Identities:
         if not _has_ledger(state):
             word = int.from_bytes(os.urandom(3), "little")
             ledger.provision(state, self.allowance.horizon, word=word)
+
+    def _had_ledger(self, path: str) -> bool:
+        return self._files.read(path) is not None or _has_cap(self._payload)
+
+    def _voids(self) -> bool:
+        """Whether write() leaves the device without a ledger that is whole, where it had one."""
+        return (
+            self._used
+            and self.identity != "kept"
+            and any(map(self._had_ledger, self._ledger_slots))
+        )
 
 
 def _is_identity(payload: bytes) -> bool:
@@ -168,9 +202,10 @@ def _wanted(task: Task, cap: int | None, horizon: int | None) -> Allowance | Non
         return None
     made = allowance_of(task)
     made = Allowance(made.cap if cap is None else cap, made.horizon if horizon is None else horizon)
-    for name, n, most in (("cap", made.cap, (1 << 30) - 1), ("horizon", made.horizon, 1024)):
-        if not 1 <= n <= most:
-            raise UserError(f"The {name} must lie in 1..{most}, but is {n}.")
+    if not 1 <= made.cap < 1 << 30:
+        raise UserError(f"The cap must be above 0 and at most 16383, but is {amount(made.cap)}.")
+    if not 1 <= made.horizon <= 1024:
+        raise UserError(f"The horizon must lie in 1..1024 steps, but is {made.horizon}.")
     _refuse_above(task, made, "may spend")
     return made
 

@@ -31,7 +31,9 @@ class Lifetimes:
     slots: its two paths. old: the allowance in the board's identity, None where there is
     none. allowance: of a record that is made now, by default what the Task costs.
     vouched: whether it is known that nothing was ever said.
-    allowance: what the identity must hold from now on, None: nothing.
+    allowance: what the identity must hold from now on, None: nothing. resumes: whether the
+    record is of this very Task, whose counters go on. left: what is left of a record that is
+    of another Task; else None.
     Raises UserError when the board and the Task do not go together; nothing is
     written before write().
     """
@@ -49,6 +51,8 @@ class Lifetimes:
         self._state = stored_state(files, slots)
         self._makes = False
         self.allowance = old
+        self.resumes = False
+        self.left: int | None = None
         if task.epochs is None:
             if allowance is not None:
                 raise UserError("Only a device with epochs has an allowance for life.")
@@ -70,6 +74,9 @@ class Lifetimes:
                     f"but {amount(left)} is left to the board for ever: another board is "
                     "needed, or where this computer plays one, another folder."
                 )
+            self.resumes = record[TASK_AT:COUNTS_AT] == task.id
+            if len(record) > TASK_AT and not self.resumes:
+                self.left = left
         elif reason == "missing" and old is None and vouched:
             self._makes = True
             self.allowance = task.epsilon if allowance is None else allowance

@@ -7,7 +7,7 @@ import os
 from tinyldp.flash.build import SAMPLE, Build, build_microbit
 from tinyldp.flash.flat import LEDGER_SLOTS, LIFETIME_SLOTS, SLOTS
 from tinyldp.flash.identities import Allowance, Identities, allowance_of
-from tinyldp.flash.stored import stored_state
+from tinyldp.flash.stored import Progress, stored_state
 from tinyldp.lanes.lane import Lane, Process
 from tinyldp_device import ledger
 from tinyldp_device.identity import provision
@@ -63,13 +63,17 @@ def flash_microbit(
     cap: int | None = None,
     horizon: int | None = None,
     lifetime: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Build, bytes, Process]:
     """Build for a Task, put it on a board of the lane that has no state yet, start it.
 
     Gives what was built, the pseudonym (drawn here unless given) and the running
     board. cap, horizon, lifetime: see provision.flash; of a board with a drawn pseudonym.
+    progress: as there; how many files there are is known once it is built.
     Raises UserError when the Task does not fit.
     """
+    if progress:
+        progress(0, 1, "is being built")
     if pseudonym is not None:
         build = build_microbit(task, sample)
         state = new_state(pseudonym, task)
@@ -89,4 +93,5 @@ def flash_microbit(
         build = build_microbit(task, sample, allowance=identities.allowance)
         pseudonym = identities.write()
     lane.put({**build.files, **state})
+    lane.progress = progress
     return build, pseudonym, lane.start("main.py")

@@ -91,7 +91,7 @@ class Flashed:
     verified: how the board's files were checked. cap, horizon: what the device may spend
     (2^-16 of one epsilon) in so many steps, whatever its Task; None without a ledger.
     allowance: likewise for life, None where no Task with epochs ever was. sample: where
-    the readings come from.
+    the readings come from. notes: Identities's.
     """
 
     port: str
@@ -109,6 +109,7 @@ class Flashed:
     cap: int | None = None
     horizon: int | None = None
     allowance: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def flash(
@@ -242,6 +243,7 @@ def _flash(
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
         allowance=identities.lifetime,
+        notes=tuple(identities.notes),
     )
 
 
@@ -264,6 +266,7 @@ def _flash_microbit(board: Board, order: Order, read_from: str) -> Flashed:
         cap=allowance.cap if allowance else None,
         horizon=allowance.horizon if allowance else None,
         allowance=done.lifetime,
+        notes=done.notes,
     )
 
 

@@ -25,6 +25,8 @@ from tinyldp.stoppable import Stoppable
 # So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
 INTERRUPT = b"\x03" * 32
 _TIMEOUT = 2
+# Seconds of silence in the middle of an answer: an emulated board may get no core for long.
+_SILENCE = 5
 _ENTER = 8
 _LONGEST = 15
 _ATTEMPTS = 6
@@ -179,7 +181,7 @@ class Board(Stoppable):
         """exec() for boards that receive no more than 64 bytes at a time: one short line."""
         self.begin_line(line, what)
         with self._told(what):
-            output, error = self._transport.follow(_TIMEOUT)
+            output, error = self._transport.follow(_SILENCE)
             if error:
                 raise self._refused(what, error.decode(errors="replace").strip().split("\n")[-1])
             return output
@@ -208,7 +210,11 @@ class Board(Stoppable):
         with self._told(what):
             self._until(b">")
             self.serial.write(line + b"\x04")
-            if self.serial.read(2) != b"OK":
+            said = b""
+            end = time.monotonic() + _SILENCE
+            while len(said) < 2 and time.monotonic() < end:
+                said += self.serial.read(2 - len(said))
+            if said != b"OK":
                 raise self._failure("no OK")
 
     def receive(self, deadline: float) -> bytes:
@@ -333,17 +339,18 @@ class Board(Stoppable):
 
     def _enter(self) -> None:
         """To the raw REPL, past whatever runs there."""
-        self._deadline = time.monotonic() + 3 * _ENTER
         try:
             times = (_ENTER, _ENTER - 2, _ENTER - 4)
             if self._waiting is not None:
                 # Somebody who would press a button is asked soon.
-                times = (_ENTER // 2, _ENTER // 2)
+                times = (_ENTER // 2, _ENTER // 4)
             for attempt, seconds in enumerate(times):
                 self.serial.write(INTERRUPT)
                 # mpremote itself would wait for silence without limit.
                 if not self._settle():
                     continue
+                # On a terminal mpremote forgets its own while the board goes on talking.
+                self._deadline = time.monotonic() + seconds
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         self._transport.enter_raw_repl(
@@ -394,7 +401,7 @@ class Board(Stoppable):
         return True
 
     def _until(self, ending: bytes) -> None:
-        said = self._transport.read_until(1, ending, timeout=_TIMEOUT, timeout_overall=_ENTER)
+        said = self._transport.read_until(1, ending, timeout=_SILENCE, timeout_overall=_ENTER)
         if not said.endswith(ending):
             raise self._failure(f"no {ending!r}")
 

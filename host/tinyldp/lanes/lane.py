@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -50,6 +50,8 @@ class Lane(Stoppable):
     """One place to run device code, with a file system of its own, empty at first."""
 
     name: ClassVar[str]
+    # Told of files (done, in all, the next one) where start() has to copy them slowly.
+    progress: Callable[[int, int, str], None] | None = None
 
     @classmethod
     @abstractmethod

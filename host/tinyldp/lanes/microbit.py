@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tinyldp.errors import UserError
@@ -16,6 +16,8 @@ from tinyldp.lanes.lane import Lane, Process, Result, checked_path
 
 FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
 _QEMU = "qemu-system-arm"
+# Seconds in which it answers, also where it gets no core for long.
+_PATIENCE = 60.0
 _PROMPT = rb"\r\n>>> "
 _END = _PROMPT + rb"|Traceback .*\r\n(?:  .*\r\n)+\S.*\r\n"
 # The board's receive ring has 64 bytes, so no command may be longer before it answers.
@@ -35,7 +37,13 @@ class EmulatedBoard(Process):
     Its flash, with all that the program wrote there, lives as long as the board.
     """
 
-    def __init__(self, files: Mapping[str, bytes], seed: int | None = None) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        seed: int | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self._progress = progress
         self._serial, serial = socket.socketpair()
         self._control, control = socket.socketpair()
         self._qemu = subprocess.Popen(
@@ -59,7 +67,7 @@ class EmulatedBoard(Process):
         control.close()
         self._unread = b""
         try:
-            self._control.settimeout(10)
+            self._control.settimeout(_PATIENCE)
             self._answers = self._control.makefile("rb")
             self._answers.readline()
             self._execute("qmp_capabilities")
@@ -83,7 +91,9 @@ class EmulatedBoard(Process):
         # page which way it is laid out, and without the mark it loses files when it is compacted.
         for line in _ERASE:
             self._command(line)
-        for path, content in files.items():
+        for done, (path, content) in enumerate(files.items()):
+            if self._progress:
+                self._progress(done, len(files), path)
             self._command(f"f=open({path!r},'wb')".encode())
             at = 0
             while at < len(content):
@@ -93,6 +103,8 @@ class EmulatedBoard(Process):
                 self._command(line)
                 at += size
             self._command(b"f.close()")
+        if self._progress:
+            self._progress(len(files), len(files), "")
 
     def _command(self, line: bytes) -> None:
         """One line in the raw REPL (which answers OK, output, 4, errors, 4, >)."""
@@ -101,7 +113,7 @@ class EmulatedBoard(Process):
         if not answer.endswith(b"\x04\x04>"):
             raise UserError(f"The micro:bit refused a file: {answer.decode(errors='replace')}")
 
-    def _expect(self, end: bytes, timeout: float = 10.0) -> bytes:
+    def _expect(self, end: bytes, timeout: float = _PATIENCE) -> bytes:
         """Read up to where the pattern `end` ends."""
         deadline = time.monotonic() + timeout
         while not (found := re.search(end, self._unread)):
@@ -131,7 +143,7 @@ class EmulatedBoard(Process):
         return data
 
     def write(self, data: bytes) -> None:
-        self._serial.settimeout(10)
+        self._serial.settimeout(_PATIENCE)
         self._serial.sendall(data)
 
     def reset(self) -> None:
@@ -191,7 +203,8 @@ class Microbit(Lane):
             raise UserError("A program on the micro:bit takes no arguments and has all the heap.")
         if main not in self._files:
             raise UserError(f"There is no file {main} on the lane microbit.")
-        board = EmulatedBoard({**self._files, "main.py": self._files[main]}, self.seed)
+        files = {**self._files, "main.py": self._files[main]}
+        board = EmulatedBoard(files, self.seed, self.progress)
         self._boards.append(board)
         return board
 

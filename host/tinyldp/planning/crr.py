@@ -18,12 +18,15 @@ from tinyldp.crr_study import CrrSettings
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
 from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.study import EPSILON_UNIT, Study
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import TABLE, Task
 
 
-def choose_crr(study: Study) -> Task:
+def choose_crr(study: Study, progress: Progress | None = None) -> Task:
     """The Task of a study of CRR, trained where the study says so.
+
+    progress: told the linear programs of a table that are solved.
 
     Raises UserError, one sentence, for series that can't be read or say too little, an epsilon
     below CRR's resolution, and tables that are larger than the board's memory for them.
@@ -31,18 +34,35 @@ def choose_crr(study: Study) -> Task:
     settings = study.crr
     assert settings is not None
     trained = with_model(study, settings)
-    task = trained.task(None if study.thresholds else [share(study) << 10])
-    room = settings.board_memory
+    chosen = None if study.thresholds else [share(study) << 10]
+    task = trained.task(chosen)
+    room = settings.room
     need = 0 if room is None else table_bytes(task)
     if room is not None and need > room:
         raise UserError(
             f"the tables of {study.domain} symbols"
             + ("" if settings.block is None else f" in blocks of {settings.block}")
             + f" take {need:,} bytes of a board's memory, and there are {room:,} for them: take "
-            + ("fewer symbols" if settings.block is None else "shorter blocks or fewer symbols")
-            + ", or name more in [fleet] board_memory."
+            + (_shorter(trained, task, room) if settings.block else "fewer symbols")
+            + f", or name {need:,} or more in [fleet] board_memory."
         )
-    return task
+    if task.rule != TABLE:
+        return task
+    assert trained.crr is not None
+    made = make_table(task, progress).table
+    return replace(trained, crr=replace(trained.crr, table=made)).task(chosen)
+
+
+def _shorter(study: Study, task: Task, room: int) -> str:
+    """What would fit in place of the Task's blocks."""
+    settings = study.crr
+    assert settings is not None
+    assert settings.block is not None
+    for block in range(settings.block - 1, max(1, (settings.memory or 1) - 1), -1):
+        shorter = replace(study, crr=replace(settings, block=block)).task(task.thresholds)
+        if table_bytes(shorter) <= room:
+            return f"a block of {block}, the longest that fits"
+    return "fewer symbols, a shorter memory or less epsilon, for no shorter block fits"
 
 
 def with_model(study: Study, settings: CrrSettings) -> Study:

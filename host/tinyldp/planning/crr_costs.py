@@ -114,11 +114,12 @@ class CrrCosts:
 
 
 def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
-    trained = study.crr is not None and bool(study.crr.train)
     costs = costs_of(task, device_policy(task), progress)
-    if not trained:
+    settings = study.crr
+    if settings is None:
         return costs
-    return replace(costs, warnings=(PUBLIC, *costs.warnings))
+    notes = (PUBLIC,) if settings.model is None else settings.model.notes
+    return replace(costs, warnings=(*notes, *costs.warnings))
 
 
 def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
@@ -166,8 +167,28 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         sequence=matched,
         krr_sequence=krr_sequence,
         table_bytes=table_bytes(task),
-        warnings=(),
+        warnings=_beyond(task, epsilon),
     )
+
+
+def _beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
+    """A sentence about a target that is above all that CRR can be certified with."""
+    target = Fraction(task.epsilon or 0, EPSILON_UNIT)
+    if share_of(task) > 1 or target <= epsilon:
+        return ()
+    return (
+        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above CRR's resolution: one release"
+        f" in {ROW_SCALE:,} at least tells nothing, so that epsilon {digits_up(epsilon)} is what is"
+        " planned and certified.",
+    )
+
+
+def rule_loss(task: Task, policy: Policy) -> tuple[float, float]:
+    """(expected loss of a step, its standard error) of a Task under a policy."""
+    block = task.block or 1
+    together = block_loss(losses_of(task), block)
+    mean, costs = _losses(_history(policy, len(together)), share_of(task), together, block)
+    return mean, _spread(costs)
 
 
 def _history(policy: Policy, size: int) -> list[Step]:
@@ -243,7 +264,9 @@ def _long_run(task: Task, steps: list[Step]) -> Array:
 def table_bytes(task: Task) -> int:
     """Of the mechanism's own arrays and its Task's lists, on a 32-bit board."""
     return held_bytes(make_mechanism(task, _NoWords())) + _WORD * sum(
-        len(numbers) for numbers in (task.prior, task.transitions, task.costs) if numbers
+        len(numbers)
+        for numbers in (task.prior, task.transitions, task.costs, task.table)
+        if numbers
     )
 
 
@@ -284,7 +307,9 @@ def described(task: Task) -> str:
     if task.block is not None:
         text += f", blocks of {task.block} steps, memory {task.memory or 1}"
     share = float(q_of(task))
-    return f"{text}, threshold {task.thresholds[0]} of 2^24 ({share:.4g} of releases tell nothing)"
+    text += f", threshold {task.thresholds[0]} of 2^24"
+    # With a table nothing is drawn with it.
+    return text if task.table is not None else f"{text} ({share:.4g} of releases tell nothing)"
 
 
 def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
@@ -326,6 +351,7 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
             "the paper's formula would not be private for them."
         )
     lines += _beside(task, costs)
+    lines.append(f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them.")
     lines += [f"Warning: {warning}" for warning in costs.warnings]
     return lines
 

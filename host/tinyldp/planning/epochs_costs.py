@@ -48,7 +48,8 @@ class EpochCosts:
     found: devices have no votes or estimates left by then, or too few change; delay: the latest of
     them, without a stream that of changes above all levels. deviation: of an estimate (HeavyThresh:
     of an item's share) at most; interval: half the width of its 95 % interval (see epochs.error);
-    between: devices vote in each epoch on what has moved by more since the last update.
+    always: devices vote in each epoch where their mean has moved by more since the last update;
+    this bounds no error, as votes are noisy (EpochCoordinator).
     """
 
     losses: dict[str, float]
@@ -61,7 +62,7 @@ class EpochCosts:
     delay: float
     deviation: float
     interval: float
-    between: float
+    always: float
     answer_bytes: int
     query_bytes: int
 
@@ -69,18 +70,19 @@ class EpochCosts:
         return {
             "losses": self.losses,
             "lifetime_loss": self.lifetime,
-            "update": {"needed": self.needed, "reached": self.reached, "chance": self.chance},
+            "update": {
+                "needed": self.needed,
+                "reached": self.reached,
+                "chance": self.chance,
+                "always_above": self.always,
+            },
             "levels": [level.to_json() for level in self.levels],
             "changes": [
                 {"at": change.at, "size": change.size, "every": change.every, "delay": delay}
                 for change, delay in self.changes
             ],
             "detection_delay": self.delay,
-            "error": {
-                "deviation": self.deviation,
-                "interval": self.interval,
-                "between_updates": self.between,
-            },
+            "error": {"deviation": self.deviation, "interval": self.interval},
             "communication": {
                 "answers_per_epoch": 2,
                 "answer_bytes": self.answer_bytes,
@@ -118,7 +120,7 @@ def epoch_costs(study: Study, task: Task) -> EpochCosts:
         delay=max((delay for _, delay in seen if delay is not None), default=rows[-1].delay),
         deviation=deviation,
         interval=interval,
-        between=levels[-1] / one,
+        always=levels[-1] / one,
         answer_bytes=put_answer(None, 0, bytes(4), 0, 0, 0, bytes(task.payload)),
         query_bytes=put_query(None, 0, bytes(8), 0, 0, 0, 0, 1),
     )
@@ -212,7 +214,7 @@ def cost_lines(task: Task, costs: EpochCosts) -> list[str]:
         lines.append(
             f"Accuracy: an estimated mean has a standard deviation of {costs.deviation:.3g} at "
             f"most, and lies within {costs.interval:.3g} (95 %). Between updates devices vote in "
-            f"each epoch where it has moved by more than {costs.between:.3g}; by how much it may "
+            f"each epoch where it has moved by more than {costs.always:.3g}; by how much it may "
             "have moved, simulate and report bound from the noisy votes, which tell less."
         )
     lines.append(

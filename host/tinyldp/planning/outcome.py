@@ -17,6 +17,7 @@ from tinyldp.figures import counted, stated
 from tinyldp.laws import displacement_law
 from tinyldp.planning import crr_costs, epochs_costs, rounds_costs
 from tinyldp.planning.crr_costs import CrrCosts, held_bytes
+from tinyldp.planning.crr_table_costs import TableCosts, table_costs, table_lines
 from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
@@ -34,7 +35,7 @@ from tinyldp.study import (
 from tinyldp_device.mechanism import make_mechanism, pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
-from tinyldp_protocol.task import JITTERSORT, OLH, SCALE, STASWITCH, Task, put_task
+from tinyldp_protocol.task import JITTERSORT, OLH, SCALE, STASWITCH, TABLE, Task, put_task
 
 _POOL_BYTES = 3
 
@@ -74,7 +75,7 @@ class Plan:
     entries: tuple[EntryCost, ...] | None = None
     communication: Communication | None = None
     epochs: EpochCosts | None = None
-    crr: CrrCosts | None = None
+    crr: CrrCosts | TableCosts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and strings."""
@@ -175,7 +176,10 @@ def _assess_epochs(study: Study, task: Task, path: Path) -> Plan:
 
 
 def _assess_crr(study: Study, task: Task, path: Path, progress: Progress | None) -> Plan:
-    costs = crr_costs.crr_costs(study, task, progress)
+    if task.rule == TABLE:
+        costs = table_costs(study, task)
+    else:
+        costs = crr_costs.crr_costs(study, task, progress)
     return Plan(
         task=task,
         path=path,
@@ -231,6 +235,8 @@ def text_plan(plan: Plan) -> str:
         lines += rounds_costs.cost_lines(task, plan.entries, plan.devices)
     elif plan.epochs is not None:
         lines += epochs_costs.cost_lines(task, plan.epochs)
+    elif isinstance(plan.crr, TableCosts):
+        lines += table_lines(task, plan.crr)
     elif plan.crr is not None:
         lines += crr_costs.cost_lines(task, plan.crr)
     elif task.mechanism in STREAMS:
@@ -284,6 +290,8 @@ def _integers(task: Task) -> dict[str, Any]:
         found["buckets"] = task.buckets
     if task.mechanism in CRRS:
         found |= {"prior": list(task.prior), "transitions": list(task.transitions)}
+        if task.table is not None:
+            found["table"] = list(task.table)
     return found
 
 

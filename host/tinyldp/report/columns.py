@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.crr import alone, releases
@@ -77,6 +79,15 @@ def _millionths(probability: float | None, row: Row) -> str:
 
 def _share(share: float | None, row: Row) -> str:
     return _NONE if share is None else f"{percent(share, 2)} %"
+
+
+def _told(nats: float, row: Row) -> str:
+    """Rounded down: what is certified may be reached, and is not exceeded by a rounding."""
+    return fixed(math.floor(nats * 1000) / 1000, 3)
+
+
+def _allowed(nats: float, row: Row) -> str:
+    return digits_up(Fraction(nats))
 
 
 def _deviation(variance: float, row: Row) -> str:
@@ -180,9 +191,9 @@ EPOCH_STEPS = [
     Column("live", "Devices with votes left", "votes left"),
 ]
 _CRR_TOLD = [
-    Column("total", "By all so far", "in all", True),
-    Column("most", "Most of a device so far", "most", True),
-    Column("allowed", "Allowed at most", "allowed", True),
+    Column("total", "By all so far", "in all", True, show=_told),
+    Column("most", "Most of a device so far", "most", True, show=_told),
+    Column("allowed", "Allowed at most", "allowed", True, show=_allowed),
     Column("learned", "Learned on average so far", "learned", True),
 ]
 _OF_MEANS = ("mean", "low", "high")
@@ -440,7 +451,7 @@ def crr_told_columns(table: Row) -> list[Column]:
             "from step" if block else "step",
             True,
         ),
-        Column("leakage", f"Told by a {'block' if block else 'release'}", "told", True),
+        Column("leakage", f"Told by a {'block' if block else 'release'}", "told", True, show=_told),
         *_CRR_TOLD,
     ]
 
@@ -483,11 +494,15 @@ def round_columns(table: Row) -> list[Column]:
     return [
         Column("t", "Step", "step", True),
         *(
-            Column(f"value {value}", f"{name}, raw ± standard deviation", name, True)
+            Column(f"value {value}", f"{name}, raw ({_sure(table)} interval)", name, True)
             for value, name in zip(table["followed"], names, strict=True)
         ),
         Column("since", "Published at", "since", True),
     ]
+
+
+def _sure(table: Row) -> str:
+    return f"{100 * table['confidence']:g} %"
 
 
 def round_rows(table: Row) -> list[Row]:
@@ -498,8 +513,10 @@ def round_rows(table: Row) -> list[Row]:
         for i, value in enumerate(table["followed"]):
             cell = _NONE
             if step["frequencies"] is not None:
-                deviation = math.sqrt(step["variances"][i])
-                cell = f"{percent(step['frequencies'][i], 1)} ± {percent(deviation, 1)} %"
+                raw, low, high = (
+                    percent(step[name][i], 1) for name in ("frequencies", "low", "high")
+                )
+                cell = f"{raw} ({low} to {high}) %"
             row[f"value {value}"] = cell
         rows.append(row)
     return rows
@@ -508,8 +525,9 @@ def round_rows(table: Row) -> list[Row]:
 def round_legend(table: Row) -> str:
     """What the estimates of one Task's rounds are about."""
     said = (
-        "Raw estimates of each value's share, of the devices that answered, with the standard"
-        " deviation by the integers of the entry that was asked for; where nothing was"
+        "Raw estimates of each value's share, of the devices that answered: unbiased, and so"
+        " sometimes below 0 or above 100 %. In brackets the interval that alone holds the share"
+        f" with {_sure(table)}, by the integers of the entry that was asked for; where nothing was"
         " published, the last publication stands."
     )
     return said + _some(table)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
-from tinyldp.figures import counted, percent
+from tinyldp.figures import counted, down, percent
 from tinyldp.report.symbols import clean, has_names, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import SCALE, TABLE, Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.records import Stream
@@ -290,20 +292,30 @@ def alone(table: dict[str, Any]) -> bool:
 def crr_summary(table: dict[str, Any]) -> str:
     """One paragraph of what a table holds."""
     unit = "step" if table["block"] is None else f"block of {table['block']} steps"
+    belief = (
+        "the device's own belief; what holds against the exact one, and if the chain is another,"
+        " is in the certificate."
+    )
+    if table["rule"] == RULE_NAMES[TABLE]:
+        belief = (
+            "what is known of the chain and of all releases before; what holds if the chain is"
+            " another is in the certificate."
+        )
     said = (
         f"{counted(table['segments'], 'segment')} of {counted(table['devices'], 'device')};"
         f" rule {table['rule']},"
         f" loss {table['loss']}. The release of a {unit} makes no value likelier or less likely"
-        f" than it was just before, by more than {table['epsilon']:.4g} nats against the device's"
-        " own belief; what holds against the exact one, and if the chain is another, is in the"
-        " certificate. Later releases tell of the same values again: what they add comes on top."
+        f" than it was just before, by more than {digits_up(Fraction(table['epsilon']))} nats"
+        f" against {belief} Later releases tell of the same values again: what they add comes on"
+        " top."
     )
     if table["steps"]:
         last = table["steps"][-1]
         said += (
-            f" Up to step {last['step']:,} the releases told {last['total']:.4g} nats on average"
-            f" and {last['most']:.4g} at most, where that belief allows {last['allowed']:.4g}. On"
-            f" average {last['learned']:.4g} nats were learned of a device's values by them."
+            f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
+            f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
+            f" {digits_up(Fraction(last['allowed']))}. On average {last['learned']:.4g} nats were"
+            " learned of a device's values by them."
         )
     if table["cut"]:
         said += (

@@ -15,7 +15,7 @@ from tinyldp.files import TABLE, replacing_text
 from tinyldp.report.crr import OF_STEPS, OF_VALUES, crr_tables, smoothed_series
 from tinyldp.report.data import is_drawn
 from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
-from tinyldp.report.rounds import REASONS
+from tinyldp.report.rounds import REASONS, looking
 from tinyldp.report.symbols import clean
 from tinyldp.study import CRRS
 from tinyldp_protocol.task import Task
@@ -41,11 +41,12 @@ def write_csv(
 
     The columns are step (0-based, in the order of release) and symbol (empty when
     its frame is lost or not here yet); of oracles, step and report: GRR's value, of
-    OUE and OLH the bytes in hexadecimal. Of rounds: each step's decision, the variance of
-    a frequency in what it published, averaged over the values, and the release that stands
-    then, raw. Of epochs: epochs.epoch_tables's columns; the items found at each update, and
-    their intervals, which hold at once. Of each device questions, answers and refusals by
-    reason. The folder is made if there is none. Raises UserError when it cannot be written.
+    OUE and OLH the bytes in hexadecimal. Of rounds: each step's decision, what its dissimilarity
+    and its publication cost each who was asked (ledger units), the variance of a frequency in
+    what it published, averaged over the values, and the release that stands then, raw. Of
+    epochs: epochs.epoch_tables's columns; the items found at each update, and their intervals,
+    which hold at once. Of each device questions, answers and refusals by reason. The folder is
+    made if there is none. Raises UserError when it cannot be written.
     """
     folder = Path(folder)
     paths: list[Path] = []
@@ -131,18 +132,21 @@ def _write_shares(folder: Path, tables: list[dict[str, Any]]) -> list[Path]:
 def _write_rounds(store: Store, folder: Path, task: Task) -> list[Path]:
     """The steps of one Task's rounds."""
     task_id = task.id.hex()
+    asked = {(question.t, question.phase): question for question in store.questions(task_id)}
     # By phase: that of the publication is the last one.
-    entries = {question.t: question.entry for question in store.questions(task_id)}
+    entries = {question.t: question.entry for question in asked.values()}
     steps = folder / f"{task_id}-steps.csv"
     with replacing_text(steps, TABLE) as file:
         writer = csv.writer(file, lineterminator="\n")
-        head = ("step", "outcome", "published", "dis", "err", "units", "answers", "devices")
-        writer.writerow((*head, "variance", *(f"value {k}" for k in range(task.symbols))))
+        head = ("step", "outcome", "published", "dis", "err", "dissimilarity_units", "units")
+        more = ("answers", "devices", "variance", *(f"value {k}" for k in range(task.symbols)))
+        writer.writerow((*head, *more))
         for row in store.decisions(task_id):
             variance = None
             if row.published and row.n and row.t in entries:
                 variance = expected_variance(entry_task(task, entries[row.t]), row.n)
-            told = (row.t, clean(row.outcome), int(row.published), row.dis, row.err)
+            looked = looking(task, asked.get((row.t, 0)))["dissimilarity_units"]
+            told = (row.t, clean(row.outcome), int(row.published), row.dis, row.err, looked)
             writer.writerow((*told, row.units, row.n, row.users, variance, *row.release))
     return [steps]
 

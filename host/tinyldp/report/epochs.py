@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tinyldp.coordinate import EXHAUSTED
+from tinyldp.coordinate.epochs import CONFIDENCE
 from tinyldp.errors import UserError
 from tinyldp.estimate.heavy import FrequencyOracle, Told
 from tinyldp.figures import counted, fixed
@@ -42,8 +43,8 @@ def epoch_tables(
     "poll_high": share of devices with votes left, None where it was not asked. Of
     Thresh also "mean" (raw, as a share of the largest value), "estimate_low" and "estimate_high"
     (of the epoch that it was estimated in), "low" and "high" (of this epoch); None before the first
-    estimate. All intervals are of 95 %. "heavy": whether it is HeavyThresh; then "found": for
-    each update that was published "t", "n", "error" and "items" with "item", "frequency",
+    estimate. "confidence": that of all intervals. "heavy": whether it is HeavyThresh; then "found":
+    for each update that was published "t", "n", "error" and "items" with "item", "frequency",
     "low", "high" (heavy.FrequencyOracle.heavy_hitters, which tells `progress`). "outcomes": epochs
     by outcome; "updates", "publications", "exhausted": how many. "refusals", "devices", "answers",
     "answer_bytes", "query_bytes": as of rounds. "begins": when the first question can leave, in
@@ -64,6 +65,7 @@ def _table(store: Store, task_id: str, task: Task, progress: Told | None) -> dic
         "mechanism": TITLES[task.mechanism],
         "heavy": task.mechanism == HEAVYTHRESH,
         "epsilon": task.epsilon / EPSILON_UNIT,
+        "confidence": CONFIDENCE,
         "epochs": task.epochs,
         "rounds": task.rounds,
         "votes": task.votes,

@@ -12,7 +12,7 @@ import numpy as np
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode
 from tinyldp.figures import counted
-from tinyldp.files import REPORT, replace_file
+from tinyldp.files import FOOTER, GENERATOR, REPORT, replace_file
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.columns import (
     ALARMS,
@@ -86,20 +86,20 @@ AVERAGES = (
     " themselves are released, shuffled only over about one window."
 )
 NO_CERTIFICATE_YET = f"{UNCERTIFIED}: no certificate"
-_SHARES = "Dots: raw estimates; lines: the interval that holds each true share."
+_SHARES = "Dots: raw estimates; lines: the {sure} interval of each true share alone."
 _STEPS = (
-    "Each step's raw estimate in the band of its intervals; where nothing was published, the"
-    " last publication stands."
+    "Each step's raw estimate in the band of its {sure} intervals; where nothing was published,"
+    " the last publication stands."
 )
 _DECISIONS = (
     "What each device spent that was asked; above, where the method looks at"
     " it, the dissimilarity: a publication is made where it exceeds the error."
 )
 _MEANS = (
-    "The published mean in the band of its interval; the wider band holds this epoch's mean,"
-    " whatever devices have not voted for."
+    "The published mean in the band of its {sure} interval; the wider band holds this epoch's"
+    " mean with {sure}, whatever devices have not voted for."
 )
-_ITEMS = "Items found at each update, with the intervals that all hold at once."
+_ITEMS = "Items found at each update, with the intervals that all hold at once with {sure}."
 _VOTES = "An update is made where the votes exceed what is needed; the first one in any case."
 _SMOOTHED = (
     "Each value's share at each step, smoothed, in the band of its intervals; both hold where the"
@@ -110,7 +110,9 @@ _ALONE = (
     " follows the Task's chain. One device gives no shares, and so no intervals of them."
 )
 _TOLD = "How much likelier or less likely a release, and all so far, made some value."
-_BANDS = "Each point is estimated from the reports of some steps alone; the band is its interval."
+_BANDS = (
+    "Each point is estimated from the reports of some steps alone; the band is its {sure} interval."
+)
 # Streams that get pictures; a page of more would be too large to open.
 PICTURES = 48
 
@@ -234,12 +236,11 @@ def _page(
         parts.append("<h2>Stream by stream</h2>")
     parts += _sections(store, drawn, originals, displacements)
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{GENERATOR}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(clean(title))}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by tinyldp. Pictures are drawn from what the devices released.</footer>\n"
-        "</main>\n</body>\n</html>\n"
+        + f"\n{FOOTER}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -291,8 +292,8 @@ def _estimates(store: Store, data: dict[str, Any]) -> list[str]:
                     frequency_legend(table),
                     _tag(table),
                 ),
-                _figure(frequency_picture(f"f{number}", task, table), _SHARES),
-                _figure(over_time_picture(f"t{number}", task, table), _BANDS),
+                _figure(frequency_picture(f"f{number}", task, table), _said(_SHARES, table)),
+                _figure(over_time_picture(f"t{number}", task, table), _said(_BANDS, table)),
             ]
         else:
             body = [_problem(table)]
@@ -344,7 +345,7 @@ def _rounds(data: dict[str, Any]) -> list[str]:
         elif table["steps"]:
             if estimated(table):
                 body += [
-                    _figure(rounds_picture(f"r{number}", table), _STEPS),
+                    _figure(rounds_picture(f"r{number}", table), _said(_STEPS, table)),
                     _table(round_columns(table), round_rows(table), round_legend(table), tag),
                 ]
             if decided(table):
@@ -366,10 +367,10 @@ def _epochs(data: dict[str, Any]) -> list[str]:
             body.append(_problem(table))
         elif table["steps"]:
             if not table["heavy"]:
-                body.append(_figure(mean_picture(f"m{number}", table), _MEANS))
+                body.append(_figure(mean_picture(f"m{number}", table), _said(_MEANS, table)))
             elif item_rows(table):
                 body += [
-                    _figure(items_picture(f"i{number}", table), _ITEMS),
+                    _figure(items_picture(f"i{number}", table), _said(_ITEMS, table)),
                     _table(ITEMS, item_rows(table), item_legend(table), tag),
                 ]
             body += [
@@ -546,6 +547,11 @@ def _smoothed(
         f" {told.max():.4g} at most."
     )
     return _figure(picture, caption)
+
+
+def _said(caption: str, table: dict[str, Any]) -> str:
+    """The caption, with how sure its intervals are."""
+    return caption.format(sure=f"{100 * table['confidence']:g} %")
 
 
 def _figure(picture: str, caption: str) -> str:

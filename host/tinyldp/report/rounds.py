@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 # Steps that are estimated with intervals; of more, every second, third...
 MOST_STEPS = 2000
+# Half an interval from which on it is as wide as all that a share can be, and one that says much.
+_SAYS_NOTHING = 0.5
+_SAYS_MUCH = 0.1
 REASONS = {
     LATE: "late question",
     EARLY: "early question",
@@ -234,7 +238,7 @@ def _step(
         "err": row.err,
         "units": row.units,
         "epsilon": row.units / EPSILON_UNIT,
-        **_looking(task, asked.get((row.t, 0))),
+        **looking(task, asked.get((row.t, 0))),
         "users": row.users,
         "asked": sum(question.meant for question in questions),
         "answered": sum(question.answered for question in questions),
@@ -248,7 +252,7 @@ def _step(
     return step | {name: getattr(estimate, name)[followed].tolist() for name in columns}
 
 
-def _looking(task: Task, question: Question | None) -> dict[str, Any]:
+def looking(task: Task, question: Question | None) -> dict[str, Any]:
     """What each spent that was asked for the dissimilarity."""
     if task.method not in (LBD, LBA, LPD, LPA):
         return {"dissimilarity_units": None, "dissimilarity_epsilon": None}
@@ -295,9 +299,28 @@ def summary(table: Mapping[str, Any]) -> str:
             " Nothing was published: never was a change seen that exceeded the error of a"
             " publication, which falls with the number of devices."
         )
+    said += _noise(table)
     if table["every"] > 1:
         said += f" Every {table['every']}th step is estimated here."
     return said
+
+
+def _noise(table: Mapping[str, Any]) -> str:
+    """That what was published says nothing, by its deviations, and how many answers would."""
+    found = [step for step in table["steps"] if step["published"] and step["frequencies"]]
+    if not found:
+        return ""
+    deviations = sorted((math.sqrt(np.mean(step["variances"])), step["n"]) for step in found)
+    deviation, n = deviations[len(deviations) // 2]
+    half = NormalDist().inv_cdf((1 + table["confidence"]) / 2) * deviation
+    if half < _SAYS_NOTHING:
+        return ""
+    enough = float(f"{n * (half / _SAYS_MUCH) ** 2:.2g}")
+    return (
+        f" The shares are mostly noise: with {counted(n, 'answer')} the"
+        f" {100 * table['confidence']:g} % interval of one is as wide as all that it can be;"
+        f" with some {enough:,.0f} answers it would be {200 * _SAYS_MUCH:g} % wide."
+    )
 
 
 def _short(x: float) -> str:

@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.tables import TableBeliefs
+from tinyldp.simulate.crr_tables import TableFleet
 from tinyldp.simulate.words import GivenWords, Words, within
 from tinyldp_device.blocks import NOWHERE
 from tinyldp_device.coupling import BELIEF
-from tinyldp_protocol.task import SCALE, Task
+from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
 
@@ -126,9 +128,11 @@ def units(words: Words, total: Array) -> Array:
 
 
 def make_fleet(
-    task: Task, n: int, words: Words, beliefs: Beliefs | BlockBeliefs
-) -> CrrFleet | BlockFleet:
+    task: Task, n: int, words: Words, beliefs: Beliefs | BlockBeliefs | TableBeliefs
+) -> CrrFleet | BlockFleet | TableFleet:
     """n devices of a Task; `beliefs` of make_beliefs, for fleets that run one after the other."""
+    if isinstance(beliefs, TableBeliefs):
+        return TableFleet(task, n, words, beliefs)
     if isinstance(beliefs, Beliefs):
         return CrrFleet(task, n, words, beliefs)
     return BlockFleet(task, n, words, beliefs)
@@ -139,7 +143,8 @@ def release(task: Task, values: Array, words: Array) -> Array:
 
     values: (n, T) integers in 0..task.symbols-1, in order of arrival. words: (n, m) integers
     below 2^24, each device's own, from its first step on. Both are best transposed views of
-    arrays in order of time. Gives (n, T) symbols in order of release, uint16.
+    arrays in order of time. Gives (n, T) symbols in order of release, uint16; with a table those
+    of whole blocks, which alone are released.
     Raises ValueError for a value outside the alphabet and when the words end.
     """
     if values.ndim != 2 or not within(values, task.symbols):
@@ -148,9 +153,11 @@ def release(task: Task, values: Array, words: Array) -> Array:
     released = np.empty((steps, n), dtype=np.uint16)
     beliefs = make_beliefs(task)
     size = task.block or 1
+    if task.rule == TABLE:
+        released = released[: steps - steps % size]
     for start in range(0, n, DEVICES):
         part = slice(start, min(n, start + DEVICES))
         fleet = make_fleet(task, part.stop - start, GivenWords(words[part]), beliefs)
-        for at in range(0, steps, size):
+        for at in range(0, len(released), size):
             released[at : at + size, part] = fleet.release(values[part, at : at + size].T)[0]
     return released.T

@@ -12,19 +12,24 @@ import numpy.typing as npt
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
 from tinyldp.crr.lp import losses_of
+from tinyldp.crr.tables import TableBeliefs
+from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
 from tinyldp.simulate.crr import DEVICES, make_fleet
 from tinyldp.simulate.simulation import MODEL, CrrSimulation
 from tinyldp.simulate.sources import make_stream
 from tinyldp.simulate.words import DrawnWords
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import TABLE, Task
 
 Array = npt.NDArray[Any]
 
 # Device steps that are smoothed, too, and steps at which their shares are estimated.
 _SMOOTHED = 200_000
 _SHOWN = 200
+# Counts that are held, of each step, value and release; device steps of some days.
+_MOST_PAIRS = 1 << 26
+_MOST_STEPS = 1 << 40
 
 
 def simulate_crr(
@@ -41,14 +46,21 @@ def simulate_crr(
     """Run a fleet for `steps` steps on a source (MODEL: the Task's own chain; else see sources).
 
     smoothed: the first devices, 200,000 of their steps, are also smoothed (estimate.crr).
-    Raises UserError for a source that can't be played.
+    Raises UserError for a source that can't be played, for numbers beyond all patience, and with a
+    table for less than a block.
     """
     started = time.perf_counter()
     n = task.symbols
+    _few(task, devices, steps)
     stream = None
     if source != MODEL:
         stream = make_stream(source, task, devices, steps, stream_seed)
         steps = min(steps, len(stream.counts))
+    if task.rule == TABLE:
+        # An incomplete block is never released.
+        steps -= steps % task.block
+        if not steps:
+            raise UserError(f"A table releases blocks of {task.block} steps: simulate more steps.")
     sample = min(devices, max(1, _SMOOTHED // steps))
     original, released = np.zeros((2, sample, steps), dtype=np.uint16)
     pairs = np.zeros((steps, n * n), dtype=np.int64)
@@ -101,8 +113,21 @@ def simulate_crr(
     )
 
 
+def _few(task: Task, devices: int, steps: int) -> None:
+    if steps * task.symbols**2 > _MOST_PAIRS:
+        raise UserError(
+            f"{steps:,} steps of {task.symbols:,} values and releases are too many to be held: take"
+            f" {_MOST_PAIRS // task.symbols**2:,} or fewer."
+        )
+    if devices * steps > _MOST_STEPS:
+        raise UserError(
+            f"{devices:,} devices of {steps:,} steps would take more than a day: take"
+            f" {_MOST_STEPS // steps:,} devices or fewer."
+        )
+
+
 def _smooth(
-    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs
+    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs | TableBeliefs
 ) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     steps = released.shape[1]

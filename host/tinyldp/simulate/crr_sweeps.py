@@ -39,6 +39,7 @@ _SEQUENCE = 12
 _TWO = 2
 # Characters of a title's line, above an axis.
 _TITLE = 30
+_ANY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,11 @@ def sweep_crr(
 
 
 def _at(study: Study, epsilon: Fraction) -> Study:
-    return replace(study, thresholds=None, epsilon=int(epsilon * EPSILON_UNIT), w=None, delta=None)
+    assert study.crr is not None
+    # No board is asked for room.
+    settings = replace(study.crr, board_memory=_ANY)
+    epsilon_units = int(epsilon * EPSILON_UNIT)
+    return replace(study, thresholds=None, epsilon=epsilon_units, w=None, delta=None, crr=settings)
 
 
 def two_states(study: Study, correlation: Fraction, epsilon: Fraction) -> Study:
@@ -153,7 +158,7 @@ def two_states(study: Study, correlation: Fraction, epsilon: Fraction) -> Study:
     prior = _spread(size, stay)
     model = Model(tuple(prior), tuple(share for row in rows for share in row))
     loss = LOSSES["hamming"] if settings.loss == LOSS_TABLE else settings.loss
-    own = replace(settings, model=model, train=(), loss=loss, costs=None)
+    own = replace(settings, model=model, train=(), loss=loss, costs=None, board_memory=_ANY)
     return replace(_at(study, epsilon), domain=_TWO, bins=None, missing=None, crr=own)
 
 

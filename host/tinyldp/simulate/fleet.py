@@ -93,8 +93,14 @@ def simulate(
     Raises UserError when the study is wrong, or the numbers are.
     """
     if isinstance(study, str | Path):
-        study = study_at(study)
-    task, fleet = (study, None) if isinstance(study, Task) else (choose(study), study.devices)
+        path, study = study, study_at(study)
+        try:
+            task = choose(study)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+    else:
+        task = study if isinstance(study, Task) else choose(study)
+    fleet = None if isinstance(study, Task) else study.devices
     devices = fleet if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")

@@ -92,10 +92,14 @@ def sweep(
     Raises UserError for a study without rounds, and for a setting that no integers meet.
     """
     started = time.perf_counter()
+    path = None
     if not isinstance(study, Study):
-        study = study_at(study)
+        path, study = study, study_at(study)
     if study.crr is not None:
-        return sweep_crr(study, devices, steps, seeds, progress)
+        try:
+            return sweep_crr(study, devices, steps, seeds, progress)
+        except UserError as error:
+            raise UserError(f"{path}: {error}" if path else str(error)) from None
     if study.method is None or study.epsilon is None or study.w is None:
         raise UserError(
             "Only a study of rounds (LBU, LSP, LBD, LBA, LPU, LPD, LPA) or of CRR can be swept."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
+from tinyldp.certify.bounds import digits_up
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
-from tinyldp.figures import counted
+from tinyldp.figures import counted, down
 from tinyldp.laws import why_no_law
 from tinyldp.simulate.simulation import (
     AGGREGATE,
@@ -127,20 +129,26 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
             f"{simulation.response_loss(2 * each):.4f}, with what CRR guarantees without its model",
         ),
         (
-            f"the first {len(simulation.original):,} devices' loss",
+            f"loss of the first {counted(len(simulation.original), 'device')}",
             f"{simulation.sample_loss:.4f}{after}",
         ),
         (
             f"leakage of a {unit}",
-            f"{simulation.leakage.sum() / -(-simulation.steps // block):.4f} on average,"
-            f" {simulation.largest.max():.4f} at most; allowed {simulation.epsilon:.4f}",
+            f"{_down(simulation.leakage.sum() / -(-simulation.steps // block))} on average,"
+            f" {_down(simulation.largest.max())} at most;"
+            f" allowed {digits_up(Fraction(simulation.epsilon))}",
         ),
         (
             "of all releases of a device",
-            f"{simulation.leakage.sum():.2f} on average, {simulation.most[-1]:.2f} at most;"
-            f" allowed {simulation.total_bound:.2f}{learned}",
+            f"{_down(simulation.leakage.sum())} on average, {_down(simulation.most[-1])} at most;"
+            f" allowed {digits_up(Fraction(simulation.total_bound))}{learned}",
         ),
     ]
+
+
+def _down(nats: float) -> str:
+    """What was told is not above what is allowed through rounding."""
+    return down(Fraction(float(nats)))
 
 
 def _epochs(simulation: EpochSimulation) -> list[tuple[str, str]]:

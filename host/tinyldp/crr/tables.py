@@ -1,0 +1,148 @@
+"""A table of CRR in blocks: one kernel for every block, whatever was released before it.
+
+With q = e / 2^14 = e^-epsilon, a table T of integers (each row sums to 2^15, M(y|x) = T_xy / 2^15)
+is private for a chain of memory L if for the law b of a block after any L symbols, and for the
+law of the prior's first block,
+
+    q P(y) <= M(y|x) <= P(y) / q    with P(y) = sum b(x) M(y|x), for all blocks x and y.
+
+Whoever knows the chain, and all that was released before, knows the next block by a mixture of
+these laws, its vertices; P is linear in b, so that what holds at the vertices holds for the
+mixture. Source: the constraint of Sequence Information Privacy, for all beliefs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp_protocol.task import Task
+
+Array = npt.NDArray[Any]
+
+# Blocks that a table can have: its 16-bit numbers take 4 KB of a device.
+MOST_TABLE = 45
+# What each of its rows sums to.
+TABLE_SCALE = 1 << 15
+# Doublings of the steps over which the long-run law is averaged.
+_DOUBLINGS = 64
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """The law of a block, exactly: weights (n^w,) that sum to total.
+
+    state: the last L symbols before it, the oldest most significant; None of the first block.
+    """
+
+    state: int | None
+    weights: tuple[int, ...]
+    total: int
+
+
+def vertices(task: Task) -> Iterator[Vertex]:
+    """Those of a Task of CRR_BATCH: its first block's, then that after each L symbols."""
+    block, memory = task.block or 1, task.memory or 1
+    weights = _longer(task, list(task.prior), block - memory)
+    yield Vertex(None, tuple(weights), PRIOR_SCALE * ROW_SCALE ** (block - memory))
+    states = task.symbols**memory
+    for state in range(states):
+        yield Vertex(state, tuple(_after(task, state)), ROW_SCALE**block)
+
+
+def _longer(task: Task, weights: list[int], steps: int) -> list[int]:
+    """Of so many symbols more in a row, at the end."""
+    n = task.symbols
+    states = len(task.prior)
+    for _ in range(steps):
+        weights = [
+            weight * task.transitions[at % states * n + symbol]
+            for at, weight in enumerate(weights)
+            for symbol in range(n)
+        ]
+    return weights
+
+
+def _after(task: Task, state: int) -> list[int]:
+    n, states = task.symbols, len(task.prior)
+    weights, ends = [1], [state]
+    for _ in range(task.block or 1):
+        weights = [
+            weight * task.transitions[end * n + symbol]
+            for weight, end in zip(weights, ends, strict=True)
+            for symbol in range(n)
+        ]
+        ends = [(end * n + symbol) % states for end in ends for symbol in range(n)]
+    return weights
+
+
+def laws(task: Task) -> tuple[Array, Array]:
+    """((n^w,), (n^L, n^w)) floats: the first block's law, and those after each L symbols."""
+    found = [np.array([w / v.total for w in v.weights]) for v in vertices(task)]
+    return found[0], np.array(found[1:])
+
+
+def long_run(task: Task) -> Array:
+    """(n^w,) floats: the law of a block, averaged over all blocks of a long life from the prior.
+
+    Chains that leave states for ever, or go round in a circle, have one, too.
+    """
+    first, rows = laws(task)
+    states = len(rows)
+    moved = rows.reshape(states, -1, states).sum(axis=1)
+    # Each block is repeated, or not, with 1/2: which changes no average, and settles circles.
+    lazy = (np.eye(states) + moved) / 2
+    for _ in range(_DOUBLINGS):
+        lazy = lazy @ lazy
+        lazy /= lazy.sum(axis=1, keepdims=True)
+    return first.reshape(-1, states).sum(axis=0) @ lazy @ rows
+
+
+def table_of(task: Task) -> Array:
+    """(n^w, n^w) integers: a row for each block x."""
+    size = task.symbols ** (task.block or 1)
+    return np.array(task.table, dtype=np.int64).reshape(size, size)
+
+
+class TableBeliefs:
+    """In the place of blocks.BlockBeliefs: the kernel is the same for all beliefs.
+
+    Devices hold no belief; the only number is 0. kept: (1, r) the blocks that can be released.
+    count: (1,) r. kernel: (n^w, n^w) M(y|x).
+    """
+
+    def __init__(self, task: Task) -> None:
+        table = table_of(task)
+        self.block = task.block or 1
+        self.symbols = task.symbols
+        self.kernel = table / TABLE_SCALE
+        used = np.flatnonzero(table.any(axis=0))
+        self.kept = used[np.newaxis]
+        self.count = np.array([len(used)])
+        self.first, self.after = laws(task)
+
+    def told(self, numbers: Array, kept: Array) -> Array:
+        """(m, n^w) M(y|x) for all blocks x, of the releases y = kept[k] (m,)."""
+        return self.kernel[:, self.kept[numbers, kept]].T
+
+    def follow(self, numbers: Array, kept: Array) -> Array:
+        """(m,) what comes after: nothing else."""
+        del kept
+        return numbers
+
+    @staticmethod
+    def nats(law: Array, told: Array) -> tuple[Array, Array]:
+        """(m,) what releases tell at most and what they teach on average, of whom law is believed.
+
+        law: (m, n^w) what is known of the blocks before. told: (m, n^w) M(y|x) of what was
+        released.
+        """
+        chance = (law * told).sum(axis=1)
+        leakage = np.log(np.maximum(told.max(axis=1) / chance, chance / told.min(axis=1)))
+        ratio = told / chance[:, np.newaxis]
+        return leakage, (law * ratio * np.log(ratio)).sum(axis=1)

@@ -1,0 +1,141 @@
+"""What a table of CRR in blocks costs: its loss beside other rules', exactly for its chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tinyldp.certify.bounds import digits_up, float_up, log_upper
+from tinyldp.certify.crr import releases_in, within
+from tinyldp.crr.device import device_policy
+from tinyldp.crr.lp import block_loss, losses_of
+from tinyldp.crr.steps import q_of
+from tinyldp.crr.tables import TABLE_SCALE, long_run, table_of
+from tinyldp.crr.training import PUBLIC
+from tinyldp.crr_study import LOSS_NAMES
+from tinyldp.figures import counted, stated
+from tinyldp.planning.crr_costs import rule_loss, table_bytes
+from tinyldp.planning.crr_tables import least_table_loss
+from tinyldp.planning.krr import krr_kernel, krr_loss
+from tinyldp.study import EPSILON_UNIT, Study
+from tinyldp_protocol.task import FIELDS, MIN_ERROR, Task
+
+
+@dataclass(frozen=True)
+class TableCosts:
+    """Losses are expected ones of a step, in the long run, of series that follow the Task's chain.
+
+    loss: the table's. optimum: the least of any table with this epsilon, in floats: what is
+    above it is lost to rounding. min_error, spread: of the rule of this name, and its standard
+    error from a sampled history. krr: k-RR's of steps, each with its part of epsilon; krr_block:
+    k-RR's of whole blocks. released: how many of `blocks` the table releases.
+    """
+
+    epsilon: float
+    fallback: float
+    w: int | None
+    sequence_epsilon: float | None
+    loss: float
+    optimum: float
+    min_error: float
+    spread: float
+    krr: float
+    krr_block: float
+    released: int
+    blocks: int
+    table_bytes: int
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "expected_loss": self.loss,
+            "optimum": self.optimum,
+            "rounding": max(0.0, self.loss - self.optimum),
+            "min_error": {"expected_loss": self.min_error, "standard_error": self.spread},
+            "krr": {"same_epsilon": self.krr, "blocks": self.krr_block},
+            "blocks": self.blocks,
+            "released": self.released,
+            "leakage": {
+                "epsilon": self.epsilon,
+                "wrong_model": self.fallback,
+                "w": self.w,
+                "sequence": self.sequence_epsilon,
+            },
+            "table_bytes": self.table_bytes,
+            "warnings": list(self.warnings),
+        }
+
+
+def table_costs(study: Study, task: Task) -> TableCosts:
+    block = task.block or 1
+    losses = losses_of(task)
+    together = block_loss(losses, block)
+    weights = long_run(task)
+    table = table_of(task)
+    epsilon = log_upper(1 / q_of(task))
+    beside = min_error_task(task)
+    min_error, spread = rule_loss(beside, device_policy(beside))
+    blocks = len(table)
+    cube = weights.reshape((task.symbols,) * block)
+    places = [cube.sum(axis=tuple(i for i in range(block) if i != at)) for at in range(block)]
+    released = int(table.any(axis=0).sum())
+    warnings = (PUBLIC,) if study.crr is not None and study.crr.train else ()
+    if released == 1:
+        warnings += (
+            "The table releases the same block whatever is measured: with this epsilon nothing "
+            "else has less loss on average; a larger epsilon, or min_error, tells more.",
+        )
+    return TableCosts(
+        epsilon=float_up(epsilon),
+        fallback=float_up(2 * epsilon),
+        w=task.w,
+        sequence_epsilon=None
+        if task.w is None
+        else float_up(releases_in(task, task.w) * epsilon),
+        loss=float((weights[:, np.newaxis] * table * together).sum()) / TABLE_SCALE / block,
+        optimum=least_table_loss(task) / block,
+        min_error=min_error,
+        spread=spread,
+        krr=krr_loss(np.mean(places, axis=0), float(epsilon) / block, losses),
+        krr_block=float((weights @ (krr_kernel(blocks, float(epsilon)) * together)).sum()) / block,
+        released=released,
+        blocks=blocks,
+        table_bytes=table_bytes(task),
+        warnings=warnings,
+    )  # fmt: skip
+
+
+def min_error_task(task: Task) -> Task:
+    """The same Task with the rule min_error."""
+    numbers = {name: getattr(task, name) for name in FIELDS}
+    return Task({**numbers, "rule": MIN_ERROR, "table": None})
+
+
+def table_lines(task: Task, costs: TableCosts) -> list[str]:
+    """What is hidden, how far releases are off, and beside what, for people."""
+    hides = (
+        f"Hides: a block of {counted(task.block or 1, 'step')}, with epsilon "
+        f"{digits_up(Fraction(costs.epsilon))} of what is known before it, after each start too "
+        "(twice that between any two values, whatever the model)"
+    )
+    if costs.sequence_epsilon is not None:
+        hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
+    if task.epsilon is not None:
+        target = Fraction(task.epsilon, EPSILON_UNIT)
+        shown = f"epsilon {stated(target, EPSILON_UNIT)}"
+        met = within(task, target)
+        hides += f" (target: {shown})" if met else f": MORE THAN THE TARGET ({shown})"
+    return [
+        hides + ".",
+        f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average.",
+        f"  The least of any table (linear program) is {costs.optimum:.4g}: rounding to the "
+        f"device's integers costs {max(0.0, costs.loss - costs.optimum):.2g}.",
+        f"  The table releases {costs.released} of {costs.blocks} blocks.",
+        f"  The rule min_error at the same epsilon: {costs.min_error:.4g} (+- {costs.spread:.2g}"
+        f"){' - less loss than the table' if costs.min_error < costs.loss else ''}.",
+        f"  k-RR at the same epsilon of blocks: {costs.krr_block:.4g}, of steps: {costs.krr:.4g}.",
+        *(f"Warning: {warning}" for warning in costs.warnings),
+    ]
