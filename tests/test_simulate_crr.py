@@ -95,6 +95,16 @@ def test_json_and_text_agree() -> None:
         assert f"{data['total_bound']:.2f}" in text
 
 
+def test_what_is_of_all_devices_is_said_once() -> None:
+    task = sticky(3, 1, 0.9)
+    found = simulated(task, 1, 1)
+    text = " ".join(text_simulation(found).split())
+    assert "loss of the first" not in text
+    assert f"mean loss after smoothing {found.smoothed_loss:.4f}" in text
+    assert "learned of its values on average" in text
+    assert "loss of the first" in text_simulation(replace(found, devices=3))
+
+
 def test_the_same_seed_gives_the_same_and_blocks_do_not_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
