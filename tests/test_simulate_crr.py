@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from tinyldp.errors import UserError
 from tinyldp.estimate.crr import decode
 from tinyldp.planning import plan
 from tinyldp.progress import WorkProgress
+from tinyldp.report.pictures import drawing
 from tinyldp.simulate import (
     CrrSimulation,
     CrrSweep,
+    crr_pictures,
     simulate,
     sweep,
     text_simulation,
@@ -28,7 +31,7 @@ from tinyldp.simulate import (
     write_sweep_picture,
 )
 from tinyldp.simulate.chains import Chain
-from tinyldp.simulate.crr_sweeps import sweep_crr, two_states
+from tinyldp.simulate.crr_sweeps import draw_crr_sweep, sweep_crr, two_states
 from tinyldp.simulate.words import DrawnWords
 from tinyldp.study import load_study
 
@@ -91,6 +94,16 @@ def test_json_and_text_agree() -> None:
         assert data["total_bound"] == pytest.approx(50 * data["epsilon"])
         assert data["max_total_leakage"] <= data["total_bound"] + 1e-3
         assert f"{data['total_bound']:.2f}" in text
+
+
+def test_what_is_of_all_devices_is_said_once() -> None:
+    task = sticky(3, 1, 0.9)
+    found = simulated(task, 1, 1)
+    text = " ".join(text_simulation(found).split())
+    assert "loss of the first" not in text
+    assert f"mean loss after smoothing {found.smoothed_loss:.4f}" in text
+    assert "learned of its values on average" in text
+    assert "loss of the first" in text_simulation(replace(found, devices=3))
 
 
 def test_the_same_seed_gives_the_same_and_blocks_do_not_matter(
@@ -212,8 +225,37 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     for task in (sticky(2, 1, 0.9), sticky(6, 1, 0.9, bins=[1, 2, 3, 4, 5])):
         write_picture(simulated(task, 20, 30), tmp_path / "s.svg")
         text = (tmp_path / "s.svg").read_text()
-        for said in ("k-RR with epsilon", "allowed: at most", "intervals, smoothed", "original"):
+        for said in ("k-RR with epsilon", "allowed at most", "intervals, smoothed", "original"):
             assert said in text
+
+
+def test_what_a_picture_leaves_out_is_said() -> None:
+    """Values are named, axes have units, legends lie above the lines, titles have room."""
+    for task, shares in (
+        (sticky(5, 1, 0.9, missing=4), "Shares of values among 20 devices"),
+        (sticky(9, 1, 0.9, missing=4), "Shares of values (6 of 9, the most frequent ones) among"),
+        (sticky(2, 1, 0.9), "Share of the second value among"),
+    ):
+        found = simulated(task, 20, 150)
+        with drawing((9.6, crr_pictures.HEIGHT)) as figure:
+            crr_pictures.draw_crr(figure, found)
+            loss, _, second, series = figure.axes
+            assert loss.get_title(loc="left") == (
+                "Loss of CRR, 20 devices with values drawn by the Task's chain"
+            )
+            assert [axis.get_ylabel() for axis in figure.axes] == [
+                "loss a step", "nats", "share", "symbol",
+            ]  # fmt: skip
+            assert second.get_title(loc="left").startswith(shares)
+            assert len(second.get_lines()) == {5: 5, 9: 6, 2: 1}[task.symbols]
+            assert "its first 120 steps" in series.get_title(loc="left")
+            names = [label.get_text() for label in series.get_yticklabels()]
+            assert ("4 or missing" in names) == (task.symbols > 4)
+            figure.draw_without_rendering()
+            for axis in figure.axes:
+                legend = axis.get_legend()
+                assert legend is not None
+                assert legend.get_window_extent().y0 >= axis.get_window_extent().y1
 
 
 def test_blocks_are_simulated(tmp_path: Path) -> None:
@@ -274,6 +316,13 @@ def test_a_sweep_is_never_worse_than_krr(swept: CrrSweep, tmp_path: Path) -> Non
         assert f"({point['sequence_epsilon']:.3f})" in text
     write_sweep_picture(swept, tmp_path / "s.svg")
     assert "correlation 0.9" in (tmp_path / "s.svg").read_text()
+    long = replace(swept, study="a study with a name that is long", source="walk-of-people.csv")
+    with drawing((9.6, 5.2)) as figure:
+        draw_crr_sweep(figure, long)
+        figure.draw_without_rendering()
+        for axis in figure.axes:
+            box = axis._left_title.get_window_extent()  # type: ignore[attr-defined]
+            assert box.x1 <= axis.get_window_extent().x1
 
 
 def test_a_study_of_another_mechanism_has_no_sweep(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.crr_tasks import sticky
 from tests.epochs_studies import THRESH, changed
 from tests.epochs_studies import load as load_epochs
 from tinyldp.certify import certify, text_certificate
+from tinyldp.certify.text import _line
 from tinyldp.errors import UserError
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.planning import choose, plan, text_plan
+from tinyldp.planning.crr_costs import described
 from tinyldp.report import columns
 from tinyldp.simulate import simulate, text_simulation
 
@@ -117,3 +120,20 @@ def test_cells_of_reports_have_no_minus_before_a_zero() -> None:
             if column.key in keys:
                 of_share = column.key == "share"
                 assert column.cell({column.key: -1e-6}) == ("0.00 %" if of_share else text)
+
+
+@pytest.mark.parametrize("steps", [1, 400, 1000, 1_000_000])
+def test_a_long_label_is_apart_from_its_figure(steps: int) -> None:
+    label = f"in {counted(steps, 'step')}"
+    assert _line(label, "epsilon 199.9").split() == [*label.split(), "epsilon", "199.9"]
+
+
+def test_crr_is_told_in_plain_words() -> None:
+    """Terms of the proofs are not what a reader of a plan or certificate knows."""
+    task = sticky(3, 1, 0.9)
+    certificate = text_certificate(certify(task))
+    said = " ".join([*certificate.split(), described(task)])
+    assert "of releases that were followed" in said
+    assert "drawn without a look at the value" in said
+    for term in ("tell nothing", "histories: reached", "them Birkhoff"):
+        assert term not in said

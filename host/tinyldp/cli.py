@@ -522,7 +522,7 @@ def _report(options: argparse.Namespace) -> int:
         if options.html:
             render_report(store, options.html, title=f"tinyldp report of {options.db}", data=data)
         if options.csv:
-            for sentence in write_csv(store, options.csv)[1]:
+            for sentence in write_csv(store, options.csv, data)[1]:
                 print(f"tinyldp report: {sentence} It is left out.", file=sys.stderr)
         _show(data, options.json)
         if options.html and not options.json:

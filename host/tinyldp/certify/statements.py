@@ -235,7 +235,12 @@ def crr_relation(block: int | None) -> str:
 
 
 def crr_method(depth: int, sampled: int, bounded: bool) -> str:
-    beyond = "; beyond them Birkhoff's contraction." if bounded else ", and no further."
+    beyond = ", and no further."
+    if bounded:
+        beyond = (
+            "; beyond them by a bound for any number of releases, as any two beliefs come closer"
+            " with each step of the chain (Birkhoff's contraction)."
+        )
     return (
         "Proved for every belief from the device's rule; checked in integers, with the device's own"
         f" code, for all that may be released in up to {depth} releases and along {sampled:,} steps"

@@ -59,7 +59,8 @@ def _line(label: str, text: str) -> str:
     return textwrap.fill(
         text,
         _WIDTH,
-        initial_indent=f"{label:<{_INDENT}}",
+        # A long label is followed by a space, too.
+        initial_indent=f"{f'{label} ':<{_INDENT}}",
         subsequent_indent=" " * _INDENT,
         break_long_words=False,
         break_on_hyphens=False,
@@ -94,7 +95,11 @@ def _entries(entries: tuple[Entry, ...]) -> str:
 
 def _crr(found: Figures) -> list[tuple[str, str]]:
     walk = found.walk
-    reached = "reached" if found.reached else f"at most {digits_up(log_upper(walk.factor))} seen"
+    reached = (
+        "some release tells as much as epsilon"
+        if found.reached
+        else f"no release tells more than {digits_up(log_upper(walk.factor))}"
+    )
     if walk.fault is not None:
         reached = f"NOT KEPT: {walk.fault}"
     drift = (
@@ -106,7 +111,11 @@ def _crr(found: Figures) -> list[tuple[str, str]]:
     else:
         drift += f"never above {digits_up(exp_bounds(found.drift)[1])}"
     lines = [
-        ("own belief", f"{walk.beliefs:,} beliefs in {walk.histories:,} histories: {reached}"),
+        (
+            "own belief",
+            f"in {counted(walk.histories, 'series', 'series')} of releases that were followed, with"
+            f" {counted(walk.beliefs, 'belief')}: {reached}",
+        ),
         ("drift", f"factor between the device's law of the output and the exact one: {drift}"),
         ("exact belief", f"epsilon {digits_up(found.step)} each, with the drift"),
         ("wrong model", f"epsilon {digits_up(found.fallback)} each, between any two values"),

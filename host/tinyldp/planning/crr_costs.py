@@ -311,7 +311,9 @@ def described(task: Task) -> str:
     share = float(q_of(task))
     text += f", threshold {task.thresholds[0]} of 2^24"
     # With a table nothing is drawn with it.
-    return text if task.table is not None else f"{text} ({share:.4g} of releases tell nothing)"
+    if task.table is None:
+        text += f" ({100 * share:.3g} % of releases are drawn without a look at the value)"
+    return text
 
 
 def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
@@ -349,8 +351,8 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
         lines.append("  The least of any rule is not known here: its linear program is too large.")
     if costs.rarest < 1:
         lines.append(
-            f"  Some values are rare (down to {costs.rarest:.2g} of what a plain mixture needs): "
-            "the paper's formula would not be private for them."
+            "  Some values are rare, the device's rule is made for them: the least of its beliefs"
+            f" is {costs.rarest:.2g} of what the paper's formula needs to be private."
         )
     lines += _beside(task, costs)
     lines.append(f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them.")

@@ -11,15 +11,19 @@ from typing import Any
 from tinyldp.certify.bounds import digits_up
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
+from tinyldp.report.crr import alone, releases
 from tinyldp.report.data import HEALTH, QUALITY
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
 Row = dict[str, Any]
 _FINE = (HEALTH[None], HEALTH[RUNNING], HEALTH[ENDED])
 _NONE = "–"  # noqa: RUF001
+_TO = "–"  # noqa: RUF001
 # Rows of an estimate's table.
 MOST_VALUES = 20
 MOST_KNOTS = 20
+# Values with a column of their own, on a page.
+MOST_SHARES = 6
 
 
 def _plain(value: Any, row: Row) -> str:
@@ -82,7 +86,7 @@ def _told(nats: float, row: Row) -> str:
     return fixed(math.floor(nats * 1000) / 1000, 3)
 
 
-def _certified(nats: float, row: Row) -> str:
+def _allowed(nats: float, row: Row) -> str:
     return digits_up(Fraction(nats))
 
 
@@ -185,6 +189,12 @@ EPOCH_STEPS = [
     Column("n", "Answers to the estimate", "estimates", True),
     Column("users", "Devices there", "devices", True),
     Column("live", "Devices with votes left", "votes left"),
+]
+_CRR_TOLD = [
+    Column("total", "By all so far", "in all", True, show=_told),
+    Column("most", "Most of a device so far", "most", True, show=_told),
+    Column("allowed", "Allowed at most", "allowed", True, show=_allowed),
+    Column("learned", "Learned on average so far", "learned", True),
 ]
 _OF_MEANS = ("mean", "low", "high")
 ITEMS = [
@@ -376,22 +386,25 @@ def item_legend(table: Row) -> str:
     return f"{said} {', '.join(errors)}.{more}"
 
 
-def crr_columns(table: Row) -> list[Column]:
-    """The columns of one Task of CRR, one for each followed value."""
+def crr_columns(table: Row, values: int = MOST_SHARES) -> list[Column]:
+    """The columns of one Task's shares, one for each of so many followed values."""
     names = table["names"] or [f"{value:,}" for value in table["followed"]]
     return [
         Column("step", "Step", "step", True),
         Column("devices", "Devices known", "devices", True),
         *(
-            Column(f"value {value}", f"{name}, smoothed (interval)", name, True)
-            for value, name in zip(table["followed"], names, strict=True)
+            Column(f"value {table['followed'][i]}", f"{names[i]}, %", f"{names[i]}, %", True)
+            for i in _frequent(table, values)
         ),
-        Column("leakage", "Told by a release", "told", True, show=_told),
-        Column("total", "By all so far", "in all", True, show=_told),
-        Column("most", "At most", "most", True, show=_told),
-        Column("bound", "Certified", "certified", True, show=_certified),
-        Column("learned", "Learned, on average", "learned", True),
     ]
+
+
+def _frequent(table: Row, values: int) -> list[int]:
+    """Places of the most frequent ones of the followed values, by value."""
+    means = [
+        -sum(step["smoothed"][i] for step in table["steps"]) for i in range(len(table["followed"]))
+    ]
+    return sorted(sorted(range(len(means)), key=means.__getitem__)[:values])
 
 
 def crr_rows(table: Row) -> list[Row]:
@@ -401,22 +414,70 @@ def crr_rows(table: Row) -> list[Row]:
         row = dict(step)
         for i, value in enumerate(table["followed"]):
             smoothed, low, high = (100 * step[name][i] for name in ("smoothed", "low", "high"))
-            row[f"value {value}"] = f"{smoothed:.1f} ({low:.1f} to {high:.1f}) %"
+            interval = "" if alone(table) else f" ({low:.1f}{_TO}{high:.1f})"
+            row[f"value {value}"] = f"{smoothed:.1f}{interval}"
         rows.append(row)
     return rows
 
 
-def crr_legend(table: Row) -> str:
-    """What the shares of one Task of CRR are about."""
+def crr_legend(table: Row, values: int = MOST_SHARES) -> str:
+    """What the shares of one Task of CRR are about, of which so many are shown."""
     said = (
-        "Smoothed: the mean probability of each value given all that a device released, earlier and"
-        " later. Right on average where series follow the Task's chain, and then each interval"
-        f" alone holds the true share with {100 * table['confidence']:g} %, for tens of devices or"
-        " more. Told: by how many nats a release made some value likelier or less likely, on"
-        " average over devices; certified: at most, of all releases so far. Learned: of the values"
+        "Of one device there are no shares: this is each value's probability at its steps, given"
+        " all that the device released, earlier and later, if its series follows the Task's chain."
+        if alone(table)
+        else "Smoothed: the mean probability of each value given all that a device released,"
+        " earlier and later. Right on average where series follow the Task's chain, and then each"
+        f" interval alone holds the true share with {100 * table['confidence']:g} %, for tens of"
+        " devices or more."
+    )
+    if values < table["symbols"]:
+        followed = len(table["followed"])
+        said += (
+            f" Shown are the {counted(min(values, followed), 'most frequent value')} of"
+            f" {table['symbols']}"
+        )
+        said += f"; --csv writes {followed}." if values < followed else "."
+    return said + _some(table)
+
+
+def crr_told_columns(table: Row) -> list[Column]:
+    """The columns of what one Task of CRR told, by releases: of steps or of blocks."""
+    block = table["block"] is not None
+    return [
+        Column(
+            "step",
+            "Block's first step" if block else "Step",
+            "from step" if block else "step",
+            True,
+        ),
+        Column("leakage", f"Told by a {'block' if block else 'release'}", "told", True, show=_told),
+        *_CRR_TOLD,
+    ]
+
+
+def crr_told_rows(table: Row) -> list[Row]:
+    """What was told by some of the releases, evenly spread."""
+    return _spread(releases(table))
+
+
+def crr_told_legend(table: Row) -> str:
+    """What the leakage of one Task of CRR is about."""
+    block = table["block"]
+    release = "a release" if block is None else f"the release of a block of {block} steps"
+    said = (
+        f"In nats. Told: by how many nats {release} made some value likelier or less likely, on"
+        " average over devices. Most: of a device. Allowed: what the device's own belief allows all"
+        " releases so far at most; what is certified against the exact belief, and of sequences, is"
+        " in the certificate. Learned: of the values"
         " behind all releases so far, by how many nats a guess at them improved on average."
     )
-    return said + _some(table)
+    number = len(releases(table))
+    shown = len(crr_told_rows(table))
+    if shown < number:
+        unit = "steps" if block is None else "blocks"
+        said += f" Shown are {shown} of {number:,} {unit}; --csv writes all."
+    return said
 
 
 _DECISIONS_LEGEND = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from tinyldp.certify.bounds import digits_up
 from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
-from tinyldp.estimate.crr import Population, decode, known_steps, population
-from tinyldp.figures import counted, down
-from tinyldp.report.symbols import clean, symbol_name
+from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
+from tinyldp.figures import counted, down, percent
+from tinyldp.report.symbols import clean, has_names, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
 from tinyldp_protocol.task import SCALE, TABLE, Task
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from tinyldp.collect.records import Stream
     from tinyldp.collect.store import Store
 
-# Steps of a table, and values that are followed in it: all, or of many the most frequent ones.
-STEPS = 200
+# Values that are followed: all, or of many the most frequent ones.
 FOLLOWED = 8
+# Numbers of posteriors that are held at a time.
+_HELD = 1 << 22
 OF_STEPS = (
-    "step", "devices", "leakage", "largest", "total", "most", "bound", "gain", "learned",
+    "step", "devices", "leakage", "largest", "total", "most", "allowed", "gain", "learned",
 )  # fmt: skip
 OF_VALUES = (
     "released", "smoothed", "low", "high", "raw", "raw_deviation", "raw_low", "raw_high",
@@ -44,21 +46,24 @@ _SURPRISING = 8.0
 def crr_tables(
     store: Store, streams: Sequence[Stream], tasks: Mapping[str, Task], confidence: float
 ) -> list[dict[str, Any]]:
-    """For each Task of CRR shares over time and what was told, at up to STEPS steps.
+    """For each Task of CRR shares over time and what was told, at each step.
 
     Steps are those of a device's segment (one boot), from 0; of each segment all before its
     first loss is used. "epsilon": of each step (block) against the device's belief. "steps": one
     entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
-    most), "total" and "most" (of all releases so far), "bound" (epsilon for each), "gain" and
-    "learned" (nats learned of a value on average, and of all so far), and for the values
+    most), "total" and "most" (of all releases so far), "allowed" (at most, by the
+    device's own belief: epsilon for each; the certificate has other figures), "gain" and
+    "learned" (nats learned of a value on average, and of all so far; of blocks, "leakage",
+    "largest" and "gain" stand at the first step, and are None at the others), and for the values
     "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
     limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
     among the devices that are counted; None where the releases alone say nothing), "raw_low" and
     "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
     is counted: those whose release can tell the value from others). "cut": segments with a
     loss. "excess": None, or where releases do not follow the chain the most surprising "before",
-    "symbol" and their "excess". "problem": why there is no estimate, or None; "left_out":
-    sentences about streams that claim the impossible.
+    "symbol", the "share" that it has of what follows, what is "expected", and the "excess".
+    "problem": why there is no estimate, or None; "left_out": sentences about streams that claim
+    the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -75,6 +80,7 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         "loss": LOSS_NAMES[task.loss],
         "epsilon": -math.log(task.thresholds[0] / SCALE),
         "block": task.block,
+        "symbols": task.symbols,
         "segments": 0,
         "devices": 0,
         "cut": 0,
@@ -87,14 +93,17 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         "left_out": [],
         "problem": None,
     }
+    beliefs = make_beliefs(task)
     try:
-        symbols, present, ended, senders = _gathered(store, streams, task, table["left_out"])
+        series = _possible(store, streams, task, beliefs, table["left_out"])
+        symbols, present, ended, senders = _gathered(series)
         ahead = known_steps(task, present, ended)
         if not ahead.any():
             raise UserError("Of no segment a whole block has arrived: nothing can be smoothed.")
         last = int(np.flatnonzero(ahead.any(axis=0))[-1])
-        wanted = np.unique(np.linspace(0, last, STEPS).astype(np.int64))
-        found = population(task, symbols, present, wanted, confidence, ended=ended)
+        found = population(
+            task, symbols, present, np.arange(last + 1), confidence, ended=ended, beliefs=beliefs
+        )
     except UserError as error:
         table["problem"] = clean(error)
         return table
@@ -104,44 +113,109 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
     table |= {"segments": len(symbols), "devices": len(senders), "cut": int(cut)}
     followed = np.sort(np.argsort(-found.smoothed.mean(axis=0), kind="stable")[:FOLLOWED])
     table["followed"] = followed.tolist()
-    if task.bins is not None:
+    if has_names(task):
         table["names"] = [symbol_name(task, value) for value in table["followed"]]
-    table["steps"] = [_step(task, found, at, followed) for at in range(len(wanted))]
+    table["steps"] = [_step(task, found, at, followed) for at in range(last + 1)]
     table["steps_in_all"] = last + 1
-    table["excess"] = _excess(task, found)
+    table["excess"] = _excess(task, found, symbols, ahead)
     return table
 
 
-def _gathered(
-    store: Store, streams: Sequence[Stream], task: Task, left_out: list[str]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
-    """((segments, steps) symbols, which are present, who ended, senders) where the start is there.
+def smoothed_series(
+    store: Store, streams: Sequence[Stream], task: Task
+) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """For each boot whose start is there (boot, values, probabilities) of its known steps.
+
+    values: (t,) the most probable value of each step, given all that the device released;
+    probabilities: (t,) of these. Who sends what no device can send is left out.
+    """
+    beliefs = make_beliefs(task)
+    for part in _parts(_possible(store, streams, task, beliefs, []), task):
+        symbols, present, ended, _ = _gathered(part)
+        found = decode(task, symbols, present, ended=ended, beliefs=beliefs)
+        for row, one in enumerate(part):
+            posterior = found.posterior[row, found.known[row]]
+            yield one.stream.boot, posterior.argmax(axis=1), posterior.max(axis=1)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A segment: (t,) symbols, and which of them are present, at least the first one."""
+
+    stream: Stream
+    symbols: npt.NDArray[Any]
+    present: npt.NDArray[np.bool_]
+
+
+def _possible(
+    store: Store,
+    streams: Sequence[Stream],
+    task: Task,
+    beliefs: AllBeliefs,
+    left_out: list[str],
+) -> list[_Series]:
+    """The series where the start is there.
 
     Whoever sends what no device can send is left out as a whole, with a sentence.
     """
-    kept = []
-    beliefs = make_beliefs(task)
+    begun = []
     for stream in streams:
         try:
             symbols, present = store.values(stream.boot)
             if present.any() and symbols[present].max() >= task.symbols:
                 raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
             if len(present) and present[0]:
-                ended = stream.health == ENDED
-                decode(task, symbols[np.newaxis], present[np.newaxis], ended=ended, beliefs=beliefs)
-                kept.append((stream.pseudonym, symbols, present, ended))
+                begun.append(_Series(stream, symbols, present))
         except UserError as error:
             left_out.append(f"Boot {clean(stream.nonce)}: {clean(error)}")
-    if not kept:
-        raise UserError("Of no segment the first release has arrived: nothing can be smoothed.")
-    longest = max(len(symbols) for _, symbols, _, _ in kept)
-    together = np.zeros((len(kept), longest), np.int64)
-    here = np.zeros((len(kept), longest), np.bool_)
-    for row, (_, symbols, present, _) in enumerate(kept):
-        together[row, : len(symbols)] = symbols
-        here[row, : len(symbols)] = present
-    ended = np.array([each[3] for each in kept])
-    return together, here, ended, {each[0] for each in kept}
+    kept: list[_Series] = []
+    for part in _parts(begun, task):
+        try:
+            _decode(task, part, beliefs)
+            kept += part
+        except UserError:
+            # Whose fault it is shows one by one, which takes long.
+            for one in part:
+                try:
+                    _decode(task, [one], beliefs)
+                    kept.append(one)
+                except UserError as error:
+                    left_out.append(f"Boot {clean(one.stream.nonce)}: {clean(error)}")
+    return kept
+
+
+def _decode(task: Task, series: list[_Series], beliefs: AllBeliefs) -> None:
+    symbols, present, ended, _ = _gathered(series)
+    decode(task, symbols, present, ended=ended, beliefs=beliefs)
+
+
+def _parts(series: list[_Series], task: Task) -> list[list[_Series]]:
+    """By length, so that little is filled up, and so many together as can be held."""
+    ordered = sorted(series, key=lambda one: len(one.symbols))
+    longest = max((len(one.symbols) for one in series), default=1)
+    size = max(1, _HELD // (longest * task.symbols))
+    return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+
+
+def _gathered(
+    series: list[_Series],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
+    """((segments, steps) symbols, which are present, who ended, senders)."""
+    if not series:
+        raise UserError(
+            "Of no segment the first release has arrived: nothing can be smoothed, as the devices'"
+            " beliefs are unknown. Raw symbols are there all the same (--csv). To have the next"
+            " segment from its start on, start collect before the device, or reset the board while"
+            " it runs; a larger outbox keeps more frames until the host is there."
+        )
+    longest = max(len(one.symbols) for one in series)
+    together = np.zeros((len(series), longest), np.int64)
+    here = np.zeros((len(series), longest), np.bool_)
+    for row, one in enumerate(series):
+        together[row, : len(one.symbols)] = one.symbols
+        here[row, : len(one.symbols)] = one.present
+    ended = np.array([one.stream.health == ENDED for one in series])
+    return together, here, ended, {one.stream.pseudonym for one in series}
 
 
 def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, Any]:
@@ -159,16 +233,20 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
             ("raw_high", found.high[at]),
         )
     }
-    blocks = step // (task.block or 1) + 1
+    block, within = divmod(step, task.block or 1)
+    # A whole block is released together: what it tells is not of its other steps.
+    leakage, largest, gain = (
+        None if within else float(row[at]) for row in (found.leakage, found.largest, found.gain)
+    )
     return {
         "step": step,
         "devices": int(found.devices[at]),
-        "leakage": float(found.leakage[at]),
-        "largest": float(found.largest[at]),
+        "leakage": leakage,
+        "largest": largest,
         "total": float(found.total[at]),
         "most": float(found.most[at]),
-        "bound": -math.log(task.thresholds[0] / SCALE) * blocks,
-        "gain": float(found.gain[at]),
+        "allowed": -math.log(task.thresholds[0] / SCALE) * (block + 1),
+        "gain": gain,
         "learned": float(found.learned[at]),
         "released": found.released[at][followed].tolist(),
         "smoothed": found.smoothed[at][followed].tolist(),
@@ -179,20 +257,36 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
     }
 
 
-def _excess(task: Task, found: Population) -> dict[str, Any] | None:
+def _excess(
+    task: Task, found: Population, symbols: npt.NDArray[Any], ahead: npt.NDArray[np.bool_]
+) -> dict[str, Any] | None:
     size = np.abs(found.surprise)
     if size.max() < _SURPRISING:
         return None
     before, symbol = np.unravel_index(int(size.argmax()), size.shape)
-    names = [
-        value if task.bins is None else symbol_name(task, value) for value in range(task.symbols)
-    ]
+    before, symbol = int(before), int(symbol)
+    followed = ahead[:, 1:] & (symbols[:, :-1] == before)
+    share = float((symbols[:, 1:][followed] == symbol).mean())
+    names = [symbol_name(task, value) if has_names(task) else value for value in (before, symbol)]
+    excess = float(found.excess[before, symbol])
     return {
-        "before": names[int(before)],
-        "symbol": names[int(symbol)],
-        "excess": float(found.excess[before, symbol]),
+        "before": names[0],
+        "symbol": names[1],
+        "share": share,
+        "expected": share - excess,
+        "excess": excess,
         "deviations": float(found.surprise[before, symbol]),
     }
+
+
+def releases(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps at which something was released: all, or each block's first one."""
+    return table["steps"][:: table["block"] or 1]
+
+
+def alone(table: dict[str, Any]) -> bool:
+    """Whether there is one segment alone: then nothing is shared."""
+    return table["segments"] == 1
 
 
 def crr_summary(table: dict[str, Any]) -> str:
@@ -220,8 +314,8 @@ def crr_summary(table: dict[str, Any]) -> str:
         said += (
             f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
             f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
-            f" {digits_up(Fraction(last['bound']))}. Of the values behind them"
-            f" {last['learned']:.4g} nats were learned on average."
+            f" {digits_up(Fraction(last['allowed']))}. On average {last['learned']:.4g} nats were"
+            " learned of a device's values by them."
         )
     if table["cut"]:
         said += (
@@ -231,9 +325,9 @@ def crr_summary(table: dict[str, Any]) -> str:
     if table["excess"] is not None:
         excess = table["excess"]
         said += (
-            f" The series do not follow the Task's chain: after {excess['before']}"
-            f" {excess['symbol']} came {100 * abs(excess['excess']):.2g} % of the times"
-            f" {'more' if excess['excess'] > 0 else 'less'} often than it says"
+            f" The series do not follow the Task's chain: of the releases after a"
+            f" “{excess['before']}”, {percent(excess['share'], 1)} % were a “{excess['symbol']}”,"
+            f" where the chain lets expect {percent(excess['expected'], 1)} %"
             f" ({abs(excess['deviations']):.0f} standard deviations), so that smoothed shares lean"
             " towards the chain, and what was told may be more than this, up to twice the bound."
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinyldp.coordinate import entry_task
 from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp.files import TABLE, replacing_text
-from tinyldp.report.crr import OF_STEPS, OF_VALUES, crr_tables
+from tinyldp.report.crr import OF_STEPS, OF_VALUES, crr_tables, smoothed_series
 from tinyldp.report.data import is_drawn
 from tinyldp.report.epochs import EPOCH_COLUMNS, OF_MEANS, epoch_tables
 from tinyldp.report.rounds import REASONS, looking
@@ -21,15 +21,21 @@ from tinyldp.study import CRRS
 from tinyldp_protocol.task import Task
 
 if TYPE_CHECKING:
+    from tinyldp.collect.records import Stream
     from tinyldp.collect.store import Store
 
 
-def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
+def write_csv(
+    store: Store, folder: str | Path, data: dict[str, Any] | None = None
+) -> tuple[list[Path], list[str]]:
     """Write one file for each stream, PSEUDONYM-NONCE.csv, and for each Task with a method
     its rounds, TASK-steps.csv, of epochs TASK-epochs.csv and for HeavyThresh TASK-items.csv,
     and of both their devices, TASK-devices.csv. For each Task of CRR also TASK-shares.csv, the
-    steps of crr.crr_tables.
+    steps of crr.crr_tables, and for each of its streams PSEUDONYM-NONCE-smoothed.csv up to its
+    first loss: step, symbol, smoothed (the most probable value given all that the device
+    released) and the probability of this value.
 
+    data: what report_data gave of the same store, which spares the work of smoothing again.
     Gives their paths, and a sentence for each stream that claims the impossible
     and is left out.
 
@@ -47,6 +53,7 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
     left_out = []
     rounds: set[bytes] = set()
     smoothed: dict[str, Task] = {}
+    named: dict[int, Path] = {}
     try:
         folder.mkdir(exist_ok=True)
         for stream in store.streams():
@@ -78,16 +85,39 @@ def write_csv(store: Store, folder: str | Path) -> tuple[list[Path], list[str]]:
                 pairs = zip(said, present.tolist(), strict=True)
                 writer.writerows((i, n if here else "") for i, (n, here) in enumerate(pairs))
             paths.append(path)
-        paths += _write_shares(store, folder, smoothed)
+            named[stream.boot] = path
+        if data is None:
+            paths += _write_shares(folder, crr_tables(store, store.streams(), smoothed, CONFIDENCE))
+        else:
+            paths += _write_shares(folder, data["crr"])
+        for task_id, task in smoothed.items():
+            mine = [stream for stream in store.streams() if stream.task_id == task_id]
+            paths += _write_smoothed(store, mine, task, named)
     except OSError as error:
         raise UserError(f"{folder} can't be written: {error.strerror}.") from None
     return paths, left_out
 
 
-def _write_shares(store: Store, folder: Path, tasks: dict[str, Task]) -> list[Path]:
+def _write_smoothed(
+    store: Store, streams: list[Stream], task: Task, named: dict[int, Path]
+) -> list[Path]:
+    """What each series of CRR most probably was, beside what was released."""
+    paths = []
+    for boot, values, probabilities in smoothed_series(store, streams, task):
+        paths.append(named[boot].with_name(f"{named[boot].stem}-smoothed.csv"))
+        symbols = store.values(boot)[0][: len(values)].tolist()
+        with replacing_text(paths[-1], TABLE) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("step", "symbol", "smoothed", "probability"))
+            columns = (symbols, values.tolist(), probabilities.round(6).tolist())
+            writer.writerows((i, *row) for i, row in enumerate(zip(*columns, strict=True)))
+    return paths
+
+
+def _write_shares(folder: Path, tables: list[dict[str, Any]]) -> list[Path]:
     """What CRR's series come to, Task by Task."""
     paths = []
-    for table in crr_tables(store, store.streams(), tasks, CONFIDENCE):
+    for table in tables:
         paths.append(folder / f"{table['task']}-shares.csv")
         with replacing_text(paths[-1], TABLE) as file:
             writer = csv.writer(file, lineterminator="\n")

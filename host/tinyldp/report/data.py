@@ -71,6 +71,8 @@ FOR_LIFE = (
     " its life under its Task a device says something of its data in a fixed number of them"
     " at most, whatever it is asked; the others are noise."
 )
+UNHEARD = "No device was heard yet, and nothing was released."
+_ONCE = "What is so once one is heard:"
 _KINDS = (SHUFFLED, RANDOMIZED, PREDICTED, ANSWERED, FOR_LIFE)
 CERTIFIED = "Each Task has a certificate, which states exactly what its devices give away at most."
 NO_CERTIFICATE = (
@@ -136,7 +138,7 @@ def report_data(
     framed = {task_id: task for task_id, task in tasks.items() if task.batch is not None}
     uncertified = not said or UNCERTIFIED in said.values()
     return {
-        "protection": _protection(meant.values()),
+        "protection": _protection(meant.values(), bool(streams)),
         "certificate": NO_CERTIFICATE if uncertified else CERTIFIED,
         "uncertified": uncertified,
         "warnings": _warnings(rows),
@@ -217,9 +219,12 @@ def is_drawn(task: Task) -> bool:
     return is_stream(task) or task.mechanism in CRRS
 
 
-def _protection(tasks: Iterable[Task]) -> str:
-    kinds = {_kind(task) for task in tasks} or {SHUFFLED}
-    return " ".join(said for said in _KINDS if said in kinds)
+def _protection(tasks: Iterable[Task], heard: bool) -> str:
+    kinds = {_kind(task) for task in tasks}
+    said = [kind for kind in _KINDS if kind in kinds]
+    if not heard:
+        said = [UNHEARD, _ONCE, *said] if said else [UNHEARD]
+    return " ".join(said)
 
 
 def _kind(task: Task) -> str:

@@ -28,6 +28,9 @@ from tinyldp.report.columns import (
     crr_columns,
     crr_legend,
     crr_rows,
+    crr_told_columns,
+    crr_told_legend,
+    crr_told_rows,
     curve_legend,
     curve_rows,
     decision_legend,
@@ -48,7 +51,7 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
-from tinyldp.report.crr import crr_summary
+from tinyldp.report.crr import alone, crr_summary
 from tinyldp.report.crr_pictures import leakage_picture, shares_picture, smoothed_picture
 from tinyldp.report.data import (
     HEALTH,
@@ -102,6 +105,10 @@ _SMOOTHED = (
     "Each value's share at each step, smoothed, in the band of its intervals; both hold where the"
     " series follow the Task's chain."
 )
+_ALONE = (
+    "How probable each value is at each step, given all that the device released, if its series"
+    " follows the Task's chain. One device gives no shares, and so no intervals of them."
+)
 _TOLD = "How much likelier or less likely a release, and all so far, made some value."
 _BANDS = (
     "Each point is estimated from the reports of some steps alone; the band is its {sure} interval."
@@ -132,14 +139,14 @@ p { margin: .4rem 0; max-width: 46rem; }
 .numbers dt { color: var(--quiet); font-size: .85rem; }
 .numbers dd { margin: 0; font-size: 1.5rem; font-weight: 600;
   font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; background: #fff; border: 1px solid var(--line);
-  border-radius: 10px; }
+.scroll { overflow-x: auto; container-type: inline-size; background: #fff;
+  border: 1px solid var(--line); border-radius: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: .87rem;
   font-variant-numeric: tabular-nums; }
 caption { text-align: left; line-height: 1.6; padding: .8rem .5rem .4rem; color: var(--quiet); }
 /* The table may be wider than the window; what explains it stays in sight. */
 caption div { position: sticky; left: .5rem; width: 0;
-  min-width: min(100%, 100vw - 4rem, 72rem); }
+  min-width: min(100%, 100vw - 7rem, 68rem); min-width: min(100%, 100cqw - 1rem); }
 th, td { padding: .45rem .5rem; text-align: left; border-top: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-top: 0; color: var(--quiet); font-weight: 600; vertical-align: bottom;
@@ -313,9 +320,15 @@ def _crr(data: dict[str, Any]) -> list[str]:
         else:
             body = [
                 f"<p>{escape(crr_summary(table))}</p>",
-                _figure(shares_picture(f"h{number}", table), _SMOOTHED),
-                _figure(leakage_picture(f"l{number}", table), _TOLD),
+                _figure(shares_picture(f"h{number}", table), _ALONE if alone(table) else _SMOOTHED),
                 _table(crr_columns(table), crr_rows(table), crr_legend(table), _tag(table)),
+                _figure(leakage_picture(f"l{number}", table), _TOLD),
+                _table(
+                    crr_told_columns(table),
+                    crr_told_rows(table),
+                    crr_told_legend(table),
+                    _tag(table),
+                ),
             ]
         parts += _estimate("Series", table, body)
     return parts
@@ -519,14 +532,19 @@ def _smoothed(
         return f"<p>{escape(clean(error))}</p>"
     known = found.known[0]
     if not known.any():
-        return '<p class="quiet">Its first release is not there: nothing can be smoothed.</p>'
+        return (
+            '<p class="quiet">Its first release is not there: nothing can be smoothed. What came is'
+            " drawn above, and --csv writes it.</p>"
+        )
     told = found.leakage[0][known]
     picture = smoothed_picture(
         f"{key}d", task, symbols, known, found.posterior[0], found.leakage[0], original
     )
+    unit = "step" if task.block is None else "block"
     caption = (
-        f"The releases before the first loss, {len(told):,} steps, told {told.sum():.4g} nats of"
-        f" the series of values that they say most about, {told.max():.4g} at most in a step."
+        f"The releases before the first loss, {counted(len(told), 'step')}, told"
+        f" {told.sum():.4g} nats of the series of values that they say most about, a {unit}"
+        f" {told.max():.4g} at most."
     )
     return _figure(picture, caption)
 

@@ -13,12 +13,18 @@ def missing_alone(task: Task) -> int | None:
     return task.missing if own else None
 
 
+def has_names(task: Task) -> bool:
+    """Whether symbols stand for something else than themselves."""
+    return task.bins is not None or task.missing is not None
+
+
 def symbol_name(task: Task, symbol: int) -> str:
-    """The readings that become this symbol, such as "25–49"; the Task has bins."""  # noqa: RUF002
+    """The readings that become this symbol, such as "25–49"."""  # noqa: RUF002
+    if task.bins is None:
+        return f"{symbol:,} or missing" if symbol == task.missing else f"{symbol:,}"
     if symbol == missing_alone(task):
         return "missing"
     edges = task.bins
-    assert edges is not None
     if symbol == 0:
         name = f"<{edges[0]:,}"
     elif symbol == len(edges):

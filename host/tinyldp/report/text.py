@@ -18,6 +18,7 @@ from tinyldp.report.columns import (
     CURVE,
     DECISIONS,
     ITEMS,
+    MOST_SHARES,
     REFUSALS,
     REJECTIONS,
     ROUND_DEVICES,
@@ -28,6 +29,9 @@ from tinyldp.report.columns import (
     crr_columns,
     crr_legend,
     crr_rows,
+    crr_told_columns,
+    crr_told_legend,
+    crr_told_rows,
     curve_legend,
     curve_rows,
     decision_legend,
@@ -48,7 +52,7 @@ from tinyldp.report.columns import (
     stream_columns,
     streams_legend,
 )
-from tinyldp.report.crr import crr_summary
+from tinyldp.report.crr import alone, crr_summary
 from tinyldp.report.data import UNCERTIFIED
 from tinyldp.report.epochs import epochs_summary
 from tinyldp.report.rounds import estimated, summary
@@ -139,7 +143,20 @@ def _print_crr(console: Console, table: dict[str, Any]) -> None:
         console.print(Text(" ".join([table["problem"], *table["left_out"]]) + "\n"))
         return
     console.print(Text(crr_summary(table) + "\n"))
-    _print(console, f"Shares of {name}", crr_columns(table), crr_rows(table), crr_legend(table))
+    rows = crr_rows(table)
+    values = min(MOST_SHARES, len(table["followed"]))
+    while values > 1 and _least_width(crr_columns(table, values), rows) > console.width:
+        values -= 1
+    columns, legend = crr_columns(table, values), crr_legend(table, values)
+    what = "Probabilities" if alone(table) else "Shares"
+    _print(console, f"{what} of {name}", columns, rows, legend)
+    _print(
+        console,
+        f"Told by {name}",
+        crr_told_columns(table),
+        crr_told_rows(table),
+        crr_told_legend(table),
+    )
 
 
 def _print_rounds(console: Console, table: dict[str, Any]) -> None:

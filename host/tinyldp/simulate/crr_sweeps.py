@@ -7,6 +7,7 @@ the epsilon at which whole sequences of it tell no more than CRR's may (planning
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,6 +37,8 @@ DEVICES = 1000
 # Of which k-RR's whole sequences are followed.
 _SEQUENCE = 12
 _TWO = 2
+# Characters of a title's line, above an axis.
+_TITLE = 30
 _ANY = 1 << 30
 
 
@@ -250,8 +253,8 @@ def draw_crr_sweep(figure: Figure, swept: CrrSweep) -> None:
     for axis in axes.flat[len(tables) :]:
         axis.set_axis_off()
     for axis in axes[:, 0]:
-        axis.set_ylabel("mean loss")
-    for axis in axes[-1]:
+        axis.set_ylabel("mean loss a step")
+    for axis in axes.flat[max(0, len(tables) - columns) : len(tables)]:
         axis.set_xlabel("epsilon of a step")
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -273,4 +276,5 @@ def _draw(axis: Axes, title: str, points: Sequence[CrrPoint], mechanism: str) ->
         color="#c0392b", label="k-RR, the same for whole sequences",
     )  # fmt: skip
     axis.set_ylim(bottom=0)
-    axis.set_title(title.replace("Two states, correlation", "correlation"), fontsize=9)
+    short = title.replace("Two states, correlation", "correlation")
+    axis.set_title(textwrap.fill(short, _TITLE), fontsize=9)

@@ -76,7 +76,8 @@ def text_simulation(simulation: Simulation) -> str:
         rows += _crr(simulation)
         notes.append(
             "Leakage: how much likelier or less likely, in nats, a release made some value than all"
-            " before it did; later ones add to it. It is of those who know the chain; smoothing"
+            " before it did; later ones add to it. Learned: by how many nats it improves a"
+            " guess at the values, which is less. Both are of those who know the chain; smoothing"
             " helps as far as the series follow it."
         )
     if aggregated and task.mechanism == OLH:
@@ -117,8 +118,16 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
     unit = "step" if block == 1 else f"block of {block}"
     smoothed = simulation.smoothed_loss
     shares = simulation.shares
-    learned = "" if shares is None else f"; learned {shares.learned[-1]:.2f} on average"
-    after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
+    learned = ""
+    if shares is not None:
+        learned = f"; {shares.learned[-1]:.2f} learned of its values on average"
+    sample = []
+    if len(simulation.original) < simulation.devices:
+        after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
+        first = f"loss of the first {counted(len(simulation.original), 'device')}"
+        sample.append((first, f"{simulation.sample_loss:.4f}{after}"))
+    elif smoothed is not None:
+        sample.append(("mean loss after smoothing", f"{smoothed:.4f}"))
     return [
         ("stream", "the Task's own chain" if simulation.source == MODEL else simulation.source),
         ("rule", RULE_NAMES[task.rule]),
@@ -128,10 +137,7 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
             f"k-RR, epsilon = {2 * each:.4g} a step",
             f"{simulation.response_loss(2 * each):.4f}, with what CRR guarantees without its model",
         ),
-        (
-            f"loss of the first {counted(len(simulation.original), 'device')}",
-            f"{simulation.sample_loss:.4f}{after}",
-        ),
+        *sample,
         (
             f"leakage of a {unit}",
             f"{_down(simulation.leakage.sum() / -(-simulation.steps // block))} on average,"
@@ -139,7 +145,7 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
             f" allowed {digits_up(Fraction(simulation.epsilon))}",
         ),
         (
-            "of all releases of a device",
+            "leakage of all of a device",
             f"{_down(simulation.leakage.sum())} on average, {_down(simulation.most[-1])} at most;"
             f" allowed {digits_up(Fraction(simulation.total_bound))}{learned}",
         ),
