@@ -11,7 +11,7 @@ import pytest
 from tests.crr_tasks import random_crr, sticky
 from tests.faults import planted
 from tests.simulating import played, random_words
-from tinyldp.crr import beliefs, couplings
+from tinyldp.crr import beliefs, couplings, graph
 from tinyldp.simulate import crr
 from tinyldp.simulate.words import GivenWords
 from tinyldp_device.coupling import BELIEF, Coupling
@@ -167,7 +167,7 @@ def test_beliefs_that_are_forgotten_change_nothing(monkeypatch: pytest.MonkeyPat
     values = rng.integers(0, 3, (50, 60))
     words = rng.integers(0, SCALE, (50, 400))
     kept = crr.release(task, values, words)
-    monkeypatch.setattr(beliefs, "_MEMORY", 30_000)
+    monkeypatch.setattr(graph, "_MEMORY", 30_000)
     sizes = []
     follow = beliefs.Beliefs.follow
 

@@ -43,7 +43,7 @@ class Coupled:
         marginal = (self.marginal / self.marginal.sum(axis=1, keepdims=True))[:, np.newaxis]
         served = self.joint.sum(axis=2, keepdims=True)
         told = self.joint / np.maximum(served, 1)
-        return np.where(served > 0, q * marginal + (1 - q) * told, marginal)
+        return mixed(q, marginal, told, served > 0)
 
     def leakage(self, beliefs: Array, q: float) -> tuple[Array, Array]:
         """What each release tells, nats, and what is learned from it: (m, n) each.
@@ -59,6 +59,11 @@ class Coupled:
         told = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
         learned = np.einsum("mx,mxy->my", beliefs / BELIEF, ratio * np.log(ratio))
         return told, learned
+
+
+def mixed(q: float, marginal: Array, share: Array, served: Array) -> Array:
+    """M(y|x), of P_y / S, and of J_xy / b_x where x is served."""
+    return np.where(served, q * marginal + (1 - q) * share, marginal)
 
 
 def stored(leakage: Array, q: float) -> Array:
