@@ -81,6 +81,14 @@ class BlockBeliefs(BeliefGraph):
         marginal = self.marginal[numbers, kept][:, np.newaxis] / BELIEF
         return mixed(self.q, marginal, share, target != NOWHERE)
 
+    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
+        """(m,) what the releases kept[k] (m,) tell at most, and teach on average.
+
+        Against the device's belief; law and told, of who knows more, have no say (tables.nats).
+        """
+        del law, told
+        return self.leakage[numbers, kept], self.gain[numbers, kept]
+
     def _after(self, numbers: Array, released: Array) -> Array:
         return np.array(
             [self._updated(*edge) for edge in zip(numbers.tolist(), released.tolist(), strict=True)]
@@ -131,7 +139,12 @@ class BlockBeliefs(BeliefGraph):
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
 
-def make_beliefs(task: Task) -> Beliefs | BlockBeliefs | TableBeliefs:
+# Of whole blocks: the same attributes and methods for whoever smooths what was released.
+OfBlocks = BlockBeliefs | TableBeliefs
+AllBeliefs = Beliefs | OfBlocks
+
+
+def make_beliefs(task: Task) -> AllBeliefs:
     """Those of a Task, none of which is known yet but the first."""
     if task.rule == TABLE:
         return TableBeliefs(task)

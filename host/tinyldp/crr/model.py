@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyldp.errors import UserError
+from tinyldp_protocol.task import Task
 
 # What the prior, and each row of the transitions, sums to in a Task.
 PRIOR_SCALE = 1 << 15
@@ -82,6 +83,24 @@ def stationary(transitions: Sequence[int], symbols: int, memory: int) -> list[Fr
     if mass.min() < 1e-9:
         return None
     return [Fraction(float(x)) for x in mass]
+
+
+def longer(task: Task, weights: Sequence[int], steps: int, state: int = 0) -> list[int]:
+    """Weights of rows of symbols, so many symbols longer: integers, 2^14 times as many a step.
+
+    The place in weights ends with the last L symbols, the oldest most significant. state: of those
+    before the first symbol, where weights are shorter than that: (1,) is what follows it.
+    """
+    n, states = task.symbols, len(task.prior)
+    found = list(weights)
+    for _ in range(steps):
+        first = state * len(found)
+        found = [
+            weight * task.transitions[(first + at) % states * n + symbol]
+            for at, weight in enumerate(found)
+            for symbol in range(n)
+        ]
+    return found
 
 
 def given_model(

@@ -30,9 +30,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
 from tinyldp.estimate.crr_raw import raw_sums
@@ -42,8 +41,6 @@ from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-AllBeliefs = Beliefs | BlockBeliefs | TableBeliefs
 
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, BlockBeliefs, make_beliefs
 from tinyldp.crr.tables import TableBeliefs
 from tinyldp.simulate.crr_tables import TableFleet
 from tinyldp.simulate.words import GivenWords, Words, within
@@ -128,7 +128,7 @@ def units(words: Words, total: Array) -> Array:
 
 
 def make_fleet(
-    task: Task, n: int, words: Words, beliefs: Beliefs | BlockBeliefs | TableBeliefs
+    task: Task, n: int, words: Words, beliefs: AllBeliefs
 ) -> CrrFleet | BlockFleet | TableFleet:
     """n devices of a Task; `beliefs` of make_beliefs, for fleets that run one after the other."""
     if isinstance(beliefs, TableBeliefs):

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, make_beliefs
 from tinyldp.crr.lp import losses_of
-from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
@@ -126,9 +124,7 @@ def _few(task: Task, devices: int, steps: int) -> None:
         )
 
 
-def _smooth(
-    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs | TableBeliefs
-) -> tuple[Array, Population]:
+def _smooth(task: Task, released: Array, beliefs: AllBeliefs) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     steps = released.shape[1]
     shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))
