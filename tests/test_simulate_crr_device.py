@@ -132,8 +132,11 @@ def test_blocks_equal_the_device() -> None:
         ("np.maximum(units, joint[y, y] - own[y], out=units)", "pass"),
         ("units >>= 1", "pass"),
         ("served[excess[again], np.arange(len(again))] = 0", "break"),
-        ("column * total[:, np.newaxis]", "column * BELIEF"),
-        ("np.maximum((exact + MODEL // 2) >> 14, exact > 0)", "(exact + MODEL // 2) >> 14"),
+        ("column * total[:, np.newaxis]", "column * PRIOR_SCALE"),
+        (
+            "np.maximum((exact + ROW_SCALE // 2) >> 14, exact > 0)",
+            "(exact + ROW_SCALE // 2) >> 14",
+        ),
         ("better = price < least", "better = price <= least"),
         ("both & ~down", "both & down"),
         ("np.minimum(units, marginal[x] - self._kappa, out=units)", "pass"),

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.couplings import mixed, stored
 from tinyldp.crr.graph import BeliefGraph
+from tinyldp.crr.model import PRIOR_SCALE
 from tinyldp.crr.tables import TableBeliefs
 from tinyldp_device.blocks import NOWHERE, BlockCoupling
-from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
@@ -78,7 +78,7 @@ class BlockBeliefs(BeliefGraph):
         share = (target == kept[:, np.newaxis]).astype(np.float64)
         top = self.kept[numbers, 0].astype(np.int64)
         share[rows, top] = self.fill[numbers, kept] / belief[rows, top]
-        marginal = self.marginal[numbers, kept][:, np.newaxis] / BELIEF
+        marginal = self.marginal[numbers, kept][:, np.newaxis] / PRIOR_SCALE
         return mixed(self.q, marginal, share, target != NOWHERE)
 
     def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
@@ -131,11 +131,11 @@ class BlockBeliefs(BeliefGraph):
         self.count[number] = count
         each = np.full(count, number)
         kernel = self.told(each, np.arange(count))[:, :size]
-        share = self.marginal[number, :count] / BELIEF
+        share = self.marginal[number, :count] / PRIOR_SCALE
         ratio = kernel / share[:, np.newaxis]
         leakage = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
         self.leakage[number, :count] = stored(leakage, self.q)
-        belief = self.belief[number, :size] / BELIEF
+        belief = self.belief[number, :size] / PRIOR_SCALE
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
 

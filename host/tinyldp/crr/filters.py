@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyldp.crr.model import ROW_SCALE, longer
-from tinyldp.crr.steps import Step
+from tinyldp.crr.steps import Step, share_of
 from tinyldp_protocol.task import Task
 
 _BITS = 256
@@ -35,7 +35,7 @@ class ExactFilter:
         self._memory = task.memory or 1
         self._block = task.block or 1
         self._size = len(task.prior)
-        self._share = task.thresholds[0] >> 10
+        self._share = share_of(task)
 
     def first(self) -> Exact:
         scaled = tuple(p << _BITS for p in self._task.prior)

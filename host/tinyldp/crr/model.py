@@ -86,10 +86,10 @@ def stationary(transitions: Sequence[int], symbols: int, memory: int) -> list[Fr
 
 
 def longer(task: Task, weights: Sequence[int], steps: int, state: int = 0) -> list[int]:
-    """Weights of rows of symbols, so many symbols longer: integers, 2^14 times as many a step.
+    """Weights of all rows of symbols, with so many symbols more: integers, 2^14-fold for each.
 
-    The place in weights ends with the last L symbols, the oldest most significant. state: of those
-    before the first symbol, where weights are shorter than that: (1,) is what follows it.
+    A row's first symbol is most significant. state: the L symbols before it, which matter for rows
+    of fewer; so (1,), the weight of the empty row, becomes the law of what follows the state.
     """
     n, states = task.symbols, len(task.prior)
     found = list(weights)
