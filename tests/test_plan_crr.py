@@ -20,7 +20,8 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.crr.steps import Step, expected_loss, share_of
 from tinyldp.errors import UserError
 from tinyldp.planning import choose, crr_costs, krr, plan, text_plan
-from tinyldp.planning.crr_costs import costs_of, table_bytes
+from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.crr_costs import costs_of
 from tinyldp.simulate import simulate
 from tinyldp.study import load_task
 from tinyldp_protocol.task import Task

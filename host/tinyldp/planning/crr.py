@@ -17,7 +17,7 @@ from tinyldp.crr.training import trained_model
 from tinyldp.crr_study import CrrSettings
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
-from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.board_memory import table_bytes
 from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import TABLE, Task
