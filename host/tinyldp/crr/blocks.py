@@ -1,8 +1,7 @@
-"""The beliefs about blocks that a Task's devices reach, each worked out once.
+"""What devices of CRR_BATCH believe about their next block: see graph.py.
 
-As beliefs.Beliefs, for CRR_BATCH; the device package itself works them out. A block's coupling is
-sparse: each block goes to one of those that are kept, but for the most probable one, which also
-fills up others.
+The device package itself works it out. A block's coupling is sparse: each block goes to one of
+those that are kept, but for the most probable one, which also fills up others.
 """
 
 from __future__ import annotations
