@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tests.crr_studies import crr_task
+from tests.crr_studies import crr_task, kernel
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, whole_shares
-from tinyldp.crr.steps import Step, kernel
+from tinyldp.crr.steps import Step
 from tinyldp_protocol.task import CRR_BATCH, Task
 
 

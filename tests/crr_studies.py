@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from tinyldp.crr.model import PRIOR_SCALE
-from tinyldp.crr.steps import Policy, Step, kernel
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.steps import Policy, Step
 from tinyldp.study import Study, load_study
 from tinyldp_protocol.task import CRR, Task, write_file
 
@@ -58,6 +58,22 @@ def crr_task(
 
 
 Kernel = list[list[Fraction]]
+
+
+def kernel(step: Step, share: int) -> Kernel:
+    """M, exactly: (S, S). share: q 2^14."""
+    q, total = Fraction(share, ROW_SCALE), step.total
+    found = []
+    for belief, served in zip(step.belief, step.rows, strict=True):
+        row = [Fraction(p, total) for p in step.marginal]
+        if served:
+            row = [q * m for m in row]
+            for y, joint in served.items():
+                row[y] += (1 - q) * Fraction(joint, belief)
+        found.append(row)
+    return found
+
+
 # What is released at a step, of the values so far and of what was released before.
 Kernels = Callable[[tuple[int, ...], tuple[int, ...]], Kernel]
 

@@ -11,13 +11,20 @@ from typing import Any
 
 import pytest
 
-from tests.crr_studies import Kernel, crr_task, of_policy, policy_leakage, sequence_leakage
+from tests.crr_studies import (
+    Kernel,
+    crr_task,
+    kernel,
+    of_policy,
+    policy_leakage,
+    sequence_leakage,
+)
 from tinyldp.certify import certify, crr, text_certificate
 from tinyldp.certify.bounds import exp_bounds, log_upper
-from tinyldp.crr.device import device_policy
+from tinyldp.crr.device import DevicePolicy, device_policy
 from tinyldp.crr.filters import ExactFilter
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.steps import DevicePolicy, Policy, Step, kernel, q_of
+from tinyldp.crr.steps import Policy, Step, q_of
 from tinyldp_device.coupling import Coupling
 from tinyldp_protocol.task import Task
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.crr_blocks import PlainBlocks, batch_task
+from tests.crr_studies import kernel
 from tinyldp.certify import certify, crr, text_certificate
 from tinyldp.certify.bounds import log_upper
 from tinyldp.certify.crr import releases_in, step_factor, step_fault, walk
 from tinyldp.crr.device import BlockPolicy, device_policy
 from tinyldp.crr.filters import ExactFilter
-from tinyldp.crr.steps import Policy, Step, kernel, q_of
+from tinyldp.crr.steps import Policy, Step, q_of
 from tinyldp_device.blocks import BlockCoupling
 from tinyldp_protocol.task import Task
 

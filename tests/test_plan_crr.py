@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.crr_studies import STUDY, crr_study, crr_task, write_crr
+from tests.crr_studies import STUDY, crr_study, crr_task, kernel, write_crr
 from tinyldp.audit import audit
 from tinyldp.certify import certify
 from tinyldp.certify.bounds import exp_bounds
@@ -17,10 +17,11 @@ from tinyldp.cli import main
 from tinyldp.crr.device import device_policy
 from tinyldp.crr.lp import loss_matrix
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.steps import Step, expected_loss, kernel, share_of
+from tinyldp.crr.steps import Step, expected_loss, share_of
 from tinyldp.errors import UserError
 from tinyldp.planning import choose, crr_costs, krr, plan, text_plan
-from tinyldp.planning.crr_costs import costs_of, table_bytes
+from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.crr_costs import costs_of
 from tinyldp.simulate import simulate
 from tinyldp.study import load_task
 from tinyldp_protocol.task import Task

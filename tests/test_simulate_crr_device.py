@@ -11,7 +11,7 @@ import pytest
 from tests.crr_tasks import random_crr, sticky
 from tests.faults import planted
 from tests.simulating import played, random_words
-from tinyldp.crr import beliefs, couplings
+from tinyldp.crr import couplings, graph
 from tinyldp.simulate import crr
 from tinyldp.simulate.words import GivenWords
 from tinyldp_device.coupling import BELIEF, Coupling
@@ -132,8 +132,11 @@ def test_blocks_equal_the_device() -> None:
         ("np.maximum(units, joint[y, y] - own[y], out=units)", "pass"),
         ("units >>= 1", "pass"),
         ("served[excess[again], np.arange(len(again))] = 0", "break"),
-        ("column * total[:, np.newaxis]", "column * BELIEF"),
-        ("np.maximum((exact + MODEL // 2) >> 14, exact > 0)", "(exact + MODEL // 2) >> 14"),
+        ("column * total[:, np.newaxis]", "column * PRIOR_SCALE"),
+        (
+            "np.maximum((exact + ROW_SCALE // 2) >> 14, exact > 0)",
+            "(exact + ROW_SCALE // 2) >> 14",
+        ),
         ("better = price < least", "better = price <= least"),
         ("both & ~down", "both & down"),
         ("np.minimum(units, marginal[x] - self._kappa, out=units)", "pass"),
@@ -161,22 +164,27 @@ def test_words_taken_equal_the_device() -> None:
     assert again > 4
 
 
-def test_beliefs_that_are_forgotten_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("blocks", [False, True])
+def test_beliefs_that_are_forgotten_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, blocks: bool
+) -> None:
     task = sticky(3, 0.5, 0.9)
     rng = np.random.default_rng(4)
-    values = rng.integers(0, 3, (50, 60))
+    if blocks:
+        task = random_crr(rng, n=3, block=2, memory=1)
+    values = rng.integers(0, 3, (50, 61))
     words = rng.integers(0, SCALE, (50, 400))
     kept = crr.release(task, values, words)
-    monkeypatch.setattr(beliefs, "_MEMORY", 30_000)
+    monkeypatch.setattr(graph, "_MEMORY", 1_500 if blocks else 30_000)
     sizes = []
-    follow = beliefs.Beliefs.follow
+    follow = graph.BeliefGraph.follow
 
-    def followed(self: beliefs.Beliefs, *arguments: np.ndarray) -> np.ndarray:
+    def followed(self: graph.BeliefGraph, *arguments: np.ndarray) -> np.ndarray:
         found = follow(self, *arguments)
         sizes.append(self.size)
         return found
 
-    monkeypatch.setattr(beliefs.Beliefs, "follow", followed)
+    monkeypatch.setattr(graph.BeliefGraph, "follow", followed)
     assert crr.release(task, values, words).tolist() == kept.tolist()
     assert any(after < before for before, after in pairwise(sizes))
 

@@ -12,8 +12,8 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
 from tinyldp.crr.training import train
 from tinyldp.errors import UserError
 from tinyldp.planning import plan, text_plan
+from tinyldp.planning.board_memory import table_bytes
 from tinyldp.planning.crr import choose_crr
-from tinyldp.planning.crr_costs import table_bytes
 from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.simulate import simulate, sweep
 from tinyldp.simulate.crr_sweeps import two_states

@@ -220,59 +220,21 @@ def step_factor(step: Step, share: int) -> Fraction:
 
 def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
     """Follow all short histories, and some long ones, beside the exact belief."""
-    exact_filter = ExactFilter(task)
-    share = share_of(task)
-    first = policy.first()
-    cells = _cells(len(first.belief))
+    cells = _cells(len(policy.first().belief))
     most = max(1, min(_MOST_HISTORIES, _WORK // cells))
-    found = _Found(share, policy, max(1, most // 8))
-    drifts: list[Fraction] = []
-    front: list[tuple[Step, Exact]] = [(first, exact_filter.first())]
     length = min(_LONGEST, max(8, _SAMPLED_WORK // (_PATHS * cells)))
-    total = most + _PATHS * length
-    done = 0
-    while front:
-        worst = Fraction(1)
-        branches = 0
-        for step, exact in front:
-            found.see(step)
-            worst = max(worst, exact_filter.drift(step, exact))
-            branches += sum(marginal > 0 for marginal in step.marginal)
-            done += 1
-            if progress is not None:
-                progress(min(done, most), total)
-        drifts.append(worst)
-        # All that follows at one depth, or nothing of it; what follows the first release always.
-        enough = len(drifts) > _DEEPEST or (len(drifts) > 1 and done + branches > most)
-        if found.fault is not None or enough:
-            break
-        front = [
-            (policy.after(step, y), exact_filter.after(step, exact, y))
-            for step, exact in front
-            for y, marginal in enumerate(step.marginal)
-            if marginal
-        ]
-    sampled, sampled_drift = 0, Fraction(1)
-    generator = random.Random(_SEED)
-    for path in range(_PATHS):
-        step, exact = first, exact_filter.first()
-        for _ in range(length):
-            if found.fault is not None:
-                break
-            released = _choose(generator, step, path)
-            step, exact = (
-                policy.after(step, released),
-                exact_filter.after(step, exact, released),
-            )
-            found.see(step)
-            sampled_drift = max(sampled_drift, exact_filter.drift(step, exact))
-            sampled += 1
-            if progress is not None:
-                progress(most + sampled, total)
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(done, most + _PATHS * length)
+
+    found = _Found(task, policy, max(1, most // 8))
+    drifts, histories = _follow_all(found, most, lambda done: report(min(done, most)))
+    sampled, sampled_drift = _follow_some(found, length, lambda done: report(most + done))
     assert found.rarest is not None
     return Walk(
         depth=len(drifts) - 1,
-        histories=done,
+        histories=histories,
         beliefs=len(found.seen),
         sampled=sampled,
         factor=found.factor,
@@ -283,12 +245,64 @@ def walk(task: Task, policy: Policy, progress: Progress | None = None) -> Walk:
     )
 
 
+def _follow_all(
+    found: _Found, most: int, report: Callable[[int], None]
+) -> tuple[list[Fraction], int]:
+    """The largest drift after 0, 1, ... releases, and how many histories there were: about `most`.
+
+    Ends at a fault.
+    """
+    drifts: list[Fraction] = []
+    front = [found.first()]
+    done = 0
+    while front:
+        worst = Fraction(1)
+        branches = 0
+        for step, exact in front:
+            worst = max(worst, found.see(step, exact))
+            branches += sum(marginal > 0 for marginal in step.marginal)
+            done += 1
+            report(done)
+        drifts.append(worst)
+        # All that follows at one depth, or nothing of it; what follows the first release always.
+        enough = len(drifts) > _DEEPEST or (len(drifts) > 1 and done + branches > most)
+        if found.fault is not None or enough:
+            break
+        front = [
+            found.after(step, exact, y)
+            for step, exact in front
+            for y, marginal in enumerate(step.marginal)
+            if marginal
+        ]
+    return drifts, done
+
+
+def _follow_some(found: _Found, length: int, report: Callable[[int], None]) -> tuple[int, Fraction]:
+    """How many steps of long histories were looked at, and their largest drift.
+
+    Ends at a fault.
+    """
+    done, worst = 0, Fraction(1)
+    generator = random.Random(_SEED)
+    for path in range(_PATHS):
+        step, exact = found.first()
+        for _ in range(length):
+            if found.fault is not None:
+                return done, worst
+            step, exact = found.after(step, exact, _choose(generator, step, path))
+            worst = max(worst, found.see(step, exact))
+            done += 1
+            report(done)
+    return done, worst
+
+
 class _Found:
     """What was seen of steps so far, each looked at once, and of some of them how they may end."""
 
-    def __init__(self, share: int, policy: Policy, ends: int) -> None:
-        self._share = share
+    def __init__(self, task: Task, policy: Policy, ends: int) -> None:
+        self._share = share_of(task)
         self._policy = policy
+        self._filter = ExactFilter(task)
         self._ends = ends
         self.seen: set[Any] = set()
         self.factor = Fraction(1)
@@ -296,9 +310,19 @@ class _Found:
         self.rarest: Step | None = None
         self._least = PRIOR_SCALE + 1
 
-    def see(self, step: Step) -> None:
-        if step.memory in self.seen:
-            return
+    def first(self) -> tuple[Step, Exact]:
+        return self._policy.first(), self._filter.first()
+
+    def after(self, step: Step, exact: Exact, released: int) -> tuple[Step, Exact]:
+        return self._policy.after(step, released), self._filter.after(step, exact, released)
+
+    def see(self, step: Step, exact: Exact) -> Fraction:
+        """The step's drift from the exact belief, which it may come with another time."""
+        if step.memory not in self.seen:
+            self._see(step)
+        return self._filter.drift(step, exact)
+
+    def _see(self, step: Step) -> None:
         self.seen.add(step.memory)
         self._look(step)
         if len(self.seen) <= self._ends:

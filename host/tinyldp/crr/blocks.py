@@ -1,8 +1,7 @@
-"""The beliefs about blocks that a Task's devices reach, each worked out once.
+"""What devices of CRR_BATCH believe about their next block: see graph.py.
 
-As beliefs.Beliefs, for CRR_BATCH; the device package itself works them out. A block's coupling is
-sparse: each block goes to one of those that are kept, but for the most probable one, which also
-fills up others.
+The device package itself works it out. A block's coupling is sparse: each block goes to one of
+those that are kept, but for the most probable one, which also fills up others.
 """
 
 from __future__ import annotations
@@ -14,29 +13,37 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.couplings import stored
+from tinyldp.crr.couplings import mixed, stored
+from tinyldp.crr.graph import BeliefGraph
+from tinyldp.crr.model import PRIOR_SCALE
 from tinyldp.crr.tables import TableBeliefs
 from tinyldp_device.blocks import NOWHERE, BlockCoupling
-from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
 
-# Memory for beliefs, bytes.
-_MEMORY = 1 << 28
 # Above all units.
 _BEYOND = 0xFFFF
-_TABLES = ("belief", "target", "kept", "marginal", "fill")
+# Of blocks, and of those that are kept.
+_OF_BLOCKS = ("belief", "target")
+_OF_KEPT = ("kept", "marginal", "fill")
 
 
-class BlockBeliefs:
-    """Beliefs by number; 0 is the one that a device starts with.
+class BlockBeliefs(BeliefGraph):
+    """Beliefs by number, each known by what is carried and by the block's length.
 
     belief, target: (m, n^w) of each block, as BlockCoupling has them. kept, fill, marginal: (m, r)
     the blocks that can be released, and their units. ends: (m, 2, r) where these end, of fill and
-    of marginal. leakage, gain: (m, r) as of Beliefs. count: (m,) how many are kept. Rows beyond
-    `size` mean nothing.
+    of marginal. count: (m,) how many are kept. What is released is kept[k], by its k.
     """
+
+    belief: Array
+    target: Array
+    kept: Array
+    marginal: Array
+    fill: Array
+    ends: Array
+    count: Array
 
     def __init__(self, task: Task) -> None:
         # What it carries from block to block is its own affair elsewhere.
@@ -45,45 +52,22 @@ class BlockBeliefs:
         self.block = self._coupling.block
         self.symbols = task.symbols
         blocks, most = len(self._coupling.belief), len(self._coupling.kept)
-        self.size = 0
-        self.most = _MEMORY // (4 * blocks + 18 * most + 300)
-        self._numbers: dict[tuple[bytes, int], int] = {}
-        self._carried: list[tuple[bytes, int]] = []
-        self.belief = np.zeros((1, blocks), dtype=np.uint16)
-        self.target = np.zeros((1, blocks), dtype=np.uint16)
-        self.kept = np.zeros((1, most), dtype=np.uint16)
-        self.marginal = np.zeros((1, most), dtype=np.uint16)
-        self.fill = np.zeros((1, most), dtype=np.uint16)
-        self.ends = np.zeros((1, 2, most), dtype=np.uint16)
-        self.leakage = np.zeros((1, most), dtype=np.float32)
-        self.gain = np.zeros((1, most), dtype=np.float32)
-        self.count = np.zeros(1, dtype=np.int64)
-        self._next = np.zeros((1, most), dtype=np.int32)
-        self._find(self._coupling._carried.tobytes(), self.block)
+        arrays: dict[str, Array] = {
+            name: np.zeros((1, blocks), dtype=np.uint16) for name in _OF_BLOCKS
+        }
+        arrays |= {name: np.zeros((1, most), dtype=np.uint16) for name in _OF_KEPT}
+        arrays["ends"] = np.zeros((1, 2, most), dtype=np.uint16)
+        arrays["count"] = np.zeros(1, dtype=np.int64)
+        carried = self._coupling._carried
+        super().__init__(len(carried) + 1, most, 4 * blocks + 18 * most + 300, arrays)
+        self._find(np.array([[*carried, self.block]]))
 
     def shorter(self, numbers: Array, length: int) -> Array:
         """(m,) the beliefs about a last block of this length, in place of those of whole ones."""
         different, which = np.unique(numbers, return_inverse=True)
-        found = [self._find(self._carried[number][0], length) for number in different.tolist()]
-        return np.array(found, dtype=np.int32)[which.reshape(-1)]
-
-    def follow(self, numbers: Array, kept: Array) -> Array:
-        """(m,) the beliefs after those of these numbers (m,), once kept[k] (m,) are released.
-
-        Numbers from before this call may have another meaning after it, but for 0.
-        """
-        most = self._next.shape[1]
-        at = numbers.astype(np.int64) * most + kept
-        found = self._next.reshape(-1).take(at)
-        unknown = np.unique(at[found < 0])
-        for edge in unknown.tolist():
-            following = self._after(*divmod(edge, most))
-            self._next.reshape(-1)[edge] = following
-        if len(unknown):
-            found = self._next.reshape(-1).take(at)
-            if self.size > self.most:
-                found = self._forget(found)
-        return found
+        rows = self._index.rows[different]
+        rows[:, -1] = length
+        return self._find(rows)[which.reshape(-1)]
 
     def told(self, numbers: Array, kept: Array) -> Array:
         """(m, n^w) M(y|x) for all blocks x, of beliefs (m,) and the releases y = kept[k] (m,)."""
@@ -93,82 +77,73 @@ class BlockBeliefs:
         share = (target == kept[:, np.newaxis]).astype(np.float64)
         top = self.kept[numbers, 0].astype(np.int64)
         share[rows, top] = self.fill[numbers, kept] / belief[rows, top]
-        marginal = self.marginal[numbers, kept][:, np.newaxis] / BELIEF
-        return np.where(target == NOWHERE, marginal, self.q * marginal + (1 - self.q) * share)
+        marginal = self.marginal[numbers, kept][:, np.newaxis] / PRIOR_SCALE
+        return mixed(self.q, marginal, share, target != NOWHERE)
 
-    def _after(self, number: int, kept: int) -> int:
+    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
+        """(m,) what the releases kept[k] (m,) tell at most, and teach on average.
+
+        Against the device's belief; law and told, of who knows more, have no say (tables.nats).
+        """
+        del law, told
+        return self.leakage[numbers, kept], self.gain[numbers, kept]
+
+    def _after(self, numbers: Array, released: Array) -> Array:
+        return np.array(
+            [self._updated(*edge) for edge in zip(numbers.tolist(), released.tolist(), strict=True)]
+        )
+
+    def _updated(self, number: int, kept: int) -> list[int]:
         coupling = self._coupling
-        carried, length = self._carried[number]
-        self._set(carried)
-        coupling.length, coupling.size = length, coupling.symbols**length
+        length = self._carry(number)
+        coupling.length, coupling.size = length, self.symbols**length
         coupling.count = int(self.count[number])
-        for name in _TABLES:
+        for name in (*_OF_BLOCKS, *_OF_KEPT):
             getattr(coupling, name)[:] = array("H", getattr(self, name)[number].tobytes())
         coupling.update(kept)
-        return self._find(coupling._carried.tobytes(), self.block)
+        return [*coupling._carried, self.block]
 
-    def _set(self, carried: bytes) -> None:
+    def _carry(self, number: int) -> int:
+        """Make the coupling carry what this belief does; the length of its block."""
+        *carried, length = self._index.rows[number].tolist()
         self._coupling._carried[:] = array("H", carried)
+        return length
 
-    def _find(self, carried: bytes, length: int) -> int:
-        key = (carried, length)
-        number = self._numbers.get(key)
-        if number is None:
-            self._numbers[key] = number = self.size
-            self._carried.append(key)
-            self.size += 1
-            self._reserve()
-            self._set(carried)
-            self._coupling.make(length)
-            self._write(number)
-        return number
+    def _write(self, part: slice) -> None:
+        for number in range(part.start, part.stop):
+            self._coupling.make(self._carry(number))
+            self._write_one(number)
 
-    def _write(self, number: int) -> None:
+    def _write_one(self, number: int) -> None:
+        """From the coupling."""
         coupling = self._coupling
         size, count = coupling.size, coupling.count
-        for name in _TABLES:
-            row = np.frombuffer(getattr(coupling, name), dtype=np.uint16).copy()
-            row[size if name in ("belief", "target") else count :] = 0
-            getattr(self, name)[number] = row
+        for names, used in ((_OF_BLOCKS, size), (_OF_KEPT, count)):
+            for name in names:
+                row = np.frombuffer(getattr(coupling, name), dtype=np.uint16).copy()
+                row[used:] = 0
+                getattr(self, name)[number] = row
         self.target[number, size:] = NOWHERE
         self.ends[number] = _BEYOND
         self.ends[number, 0, :count] = np.cumsum(self.fill[number, :count])
         self.ends[number, 1, :count] = np.cumsum(self.marginal[number, :count])
         self.count[number] = count
-        self._next[number] = -1
         each = np.full(count, number)
         kernel = self.told(each, np.arange(count))[:, :size]
-        share = self.marginal[number, :count] / BELIEF
+        share = self.marginal[number, :count] / PRIOR_SCALE
         ratio = kernel / share[:, np.newaxis]
         leakage = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
         self.leakage[number, :count] = stored(leakage, self.q)
-        belief = self.belief[number, :size] / BELIEF
+        belief = self.belief[number, :size] / PRIOR_SCALE
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
-    def _reserve(self) -> None:
-        had = len(self.belief)
-        if self.size <= had:
-            return
-        for name in (*_TABLES, "ends", "leakage", "gain", "count", "_next"):
-            old = getattr(self, name)
-            new = np.zeros((2 * had, *old.shape[1:]), dtype=old.dtype)
-            new[:had] = old
-            setattr(self, name, new)
 
-    def _forget(self, numbers: Array) -> Array:
-        """Keep these (m,) and the first one alone; their new numbers."""
-        kept, where = np.unique(np.append(numbers, 0), return_inverse=True)
-        for name in (*_TABLES, "ends", "leakage", "gain", "count"):
-            values = getattr(self, name)
-            values[: len(kept)] = values[kept]
-        self._next[: len(kept)] = -1
-        self.size = len(kept)
-        self._carried = [self._carried[number] for number in kept.tolist()]
-        self._numbers = {key: number for number, key in enumerate(self._carried)}
-        return where.reshape(-1)[:-1].astype(np.int32)
+# Of whole blocks: the same attributes and methods for whoever smooths what was released.
+OfBlocks = BlockBeliefs | TableBeliefs
+AllBeliefs = Beliefs | OfBlocks
 
 
-def make_beliefs(task: Task) -> Beliefs | BlockBeliefs | TableBeliefs:
+def make_beliefs(task: Task) -> AllBeliefs:
     """Those of a Task, none of which is known yet but the first."""
     if task.rule == TABLE:
         return TableBeliefs(task)

@@ -21,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.lp import losses_of
-from tinyldp_device.coupling import BELIEF, MODEL, planned
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.steps import share_of
+from tinyldp_device.coupling import planned
 from tinyldp_protocol.task import MIN_ERROR, Task
 
 Array = npt.NDArray[Any]
@@ -43,7 +45,7 @@ class Coupled:
         marginal = (self.marginal / self.marginal.sum(axis=1, keepdims=True))[:, np.newaxis]
         served = self.joint.sum(axis=2, keepdims=True)
         told = self.joint / np.maximum(served, 1)
-        return np.where(served > 0, q * marginal + (1 - q) * told, marginal)
+        return mixed(q, marginal, told, served > 0)
 
     def leakage(self, beliefs: Array, q: float) -> tuple[Array, Array]:
         """What each release tells, nats, and what is learned from it: (m, n) each.
@@ -57,8 +59,13 @@ class Coupled:
         ratio = self.kernel(q) / np.where(share > 0, share, 1)[:, np.newaxis]
         ratio = np.where((share > 0)[:, np.newaxis], ratio, 1)
         told = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
-        learned = np.einsum("mx,mxy->my", beliefs / BELIEF, ratio * np.log(ratio))
+        learned = np.einsum("mx,mxy->my", beliefs / PRIOR_SCALE, ratio * np.log(ratio))
         return told, learned
+
+
+def mixed(q: float, marginal: Array, share: Array, served: Array) -> Array:
+    """M(y|x), of P_y / S, and of J_xy / b_x where x is served."""
+    return np.where(served, q * marginal + (1 - q) * share, marginal)
 
 
 def stored(leakage: Array, q: float) -> Array:
@@ -77,9 +84,9 @@ class Couplings:
     def __init__(self, task: Task) -> None:
         n = task.symbols
         self.symbols = n
-        self._fresh = task.thresholds[0] >> 10
-        self.q = self._fresh / MODEL
-        self._kappa = -(-BELIEF * self._fresh // (MODEL + self._fresh))
+        self._fresh = share_of(task)
+        self.q = self._fresh / ROW_SCALE
+        self._kappa = -(-PRIOR_SCALE * self._fresh // (ROW_SCALE + self._fresh))
         self._transitions = np.array(task.transitions, dtype=np.int64).reshape(n, n)
         self.start = np.array(task.prior, dtype=np.int64)
         self._plan = [(step >> 10 & 31, step >> 5 & 31, step & 31) for step in planned(task)]
@@ -152,11 +159,11 @@ class Couplings:
         of_it = coupled.marginal[rows, released]
         served = coupled.joint.sum(axis=2) > 0
         share = np.where(served, column * total[:, np.newaxis] // of_it[:, np.newaxis], beliefs)
-        share = self._fresh * beliefs + (MODEL - self._fresh) * share
-        posterior = np.where(beliefs > 0, np.maximum((share + MODEL // 2) >> 14, 1), 0)
+        share = self._fresh * beliefs + (ROW_SCALE - self._fresh) * share
+        posterior = np.where(beliefs > 0, np.maximum((share + ROW_SCALE // 2) >> 14, 1), 0)
         _complete(posterior)
         exact = posterior @ self._transitions
-        following = np.maximum((exact + MODEL // 2) >> 14, exact > 0)
+        following = np.maximum((exact + ROW_SCALE // 2) >> 14, exact > 0)
         _complete(following)
         return following
 
@@ -177,13 +184,13 @@ class _Least:
         """(n, n, m) and (n, m); joint, marginal: rule 1's."""
         n, m = belief.shape
         sampled = np.einsum("xm,xy->ym", belief, self._loss)
-        cost = (MODEL - self._fresh) * self._loss[:, :, np.newaxis]
+        cost = (ROW_SCALE - self._fresh) * self._loss[:, :, np.newaxis]
         cost = cost + (self._fresh * (sampled >> 10) >> 5)
-        least = np.where(marginal.sum(axis=0) == BELIEF, _cost(joint, cost), _LARGE)
+        least = np.where(marginal.sum(axis=0) == PRIOR_SCALE, _cost(joint, cost), _LARGE)
         kept = np.zeros((n, m), dtype=bool)
         columns = np.arange(m)
         for count in range(n):
-            if count and (count + 1) * self._kappa > BELIEF:
+            if count and (count + 1) * self._kappa > PRIOR_SCALE:
                 break
             free = (belief > 0) & ~kept
             if count:
@@ -258,4 +265,4 @@ def _move(joint: Array, x: int, y: int, units: Array) -> None:
 def _complete(beliefs: Array) -> None:
     """Give what is wanting to a whole to the largest number of each row, the first of equals."""
     rows = np.arange(len(beliefs))
-    beliefs[rows, beliefs.argmax(axis=1)] += BELIEF - beliefs.sum(axis=1)
+    beliefs[rows, beliefs.argmax(axis=1)] += PRIOR_SCALE - beliefs.sum(axis=1)

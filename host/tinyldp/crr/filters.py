@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tinyldp.crr.model import ROW_SCALE
-from tinyldp.crr.steps import Step
+from tinyldp.crr.model import ROW_SCALE, longer
+from tinyldp.crr.steps import Step, share_of
 from tinyldp_protocol.task import Task
 
 _BITS = 256
@@ -31,23 +31,20 @@ class ExactFilter:
     """The chain of a Task; blocks of one symbol for CRR without blocks."""
 
     def __init__(self, task: Task) -> None:
-        self._symbols = task.symbols
+        self._task = task
         self._memory = task.memory or 1
         self._block = task.block or 1
         self._size = len(task.prior)
-        self._prior = tuple(task.prior)
-        self._rows = tuple(task.transitions)
-        self._share = task.thresholds[0] >> 10
+        self._share = share_of(task)
 
     def first(self) -> Exact:
-        scaled = tuple(p << _BITS for p in self._prior)
+        scaled = tuple(p << _BITS for p in self._task.prior)
         return Exact(scaled, scaled)
 
     def blocks(self, exact: Exact) -> Exact:
         """The same of the next block, (n^w,)."""
-        low, high = list(exact.low), list(exact.high)
-        for _ in range(self._block - self._memory):
-            low, high = self._longer(low), self._longer(high)
+        more = self._block - self._memory
+        low, high = (longer(self._task, each, more) for each in (exact.low, exact.high))
         return Exact(tuple(low), tuple(high))
 
     def drift(self, step: Step, exact: Exact) -> Fraction:
@@ -113,17 +110,12 @@ class ExactFilter:
                 found.setdefault(y, {})[x] = joint
         return found
 
-    def _longer(self, mass: list[int]) -> list[int]:
-        """One symbol more in a row, at the end."""
-        n, size = self._symbols, self._size
-        return [m * self._rows[i % size * n + x] for i, m in enumerate(mass) for x in range(n)]
-
     def _moved(self, mass: list[int]) -> list[int]:
-        n, size = self._symbols, self._size
+        """By one symbol: of L + 1 in a row, the oldest one leaves."""
+        size = self._size
         moved = [0] * size
-        for state, m in enumerate(mass):
-            for x in range(n):
-                moved[(state * n + x) % size] += m * self._rows[state * n + x]
+        for at, m in enumerate(longer(self._task, mass, 1)):
+            moved[at % size] += m
         return moved
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyldp.errors import UserError
+from tinyldp_protocol.task import Task
 
 # What the prior, and each row of the transitions, sums to in a Task.
 PRIOR_SCALE = 1 << 15
@@ -100,6 +101,24 @@ def stationary(transitions: Sequence[int], symbols: int, memory: int) -> list[Fr
     if mass.min() < 1e-9:
         return None
     return [Fraction(float(x)) for x in mass]
+
+
+def longer(task: Task, weights: Sequence[int], steps: int, state: int = 0) -> list[int]:
+    """Weights of all rows of symbols, with so many symbols more: integers, 2^14-fold for each.
+
+    A row's first symbol is most significant. state: the L symbols before it, which matter for rows
+    of fewer; so (1,), the weight of the empty row, becomes the law of what follows the state.
+    """
+    n, states = task.symbols, len(task.prior)
+    found = list(weights)
+    for _ in range(steps):
+        first = state * len(found)
+        found = [
+            weight * task.transitions[(first + at) % states * n + symbol]
+            for at, weight in enumerate(found)
+            for symbol in range(n)
+        ]
+    return found
 
 
 def given_model(

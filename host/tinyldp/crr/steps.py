@@ -12,7 +12,7 @@ Information Privacy, and the decomposition of its constraint into a sample of P 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -71,20 +71,6 @@ def share_of(task: Task) -> int:
     return task.thresholds[0] >> 10
 
 
-def kernel(step: Step, share: int) -> list[list[Fraction]]:
-    """M, exactly: (S, S). share: q 2^14."""
-    q, total = Fraction(share, ROW_SCALE), step.total
-    found = []
-    for belief, served in zip(step.belief, step.rows, strict=True):
-        row = [Fraction(p, total) for p in step.marginal]
-        if served:
-            row = [q * m for m in row]
-            for y, joint in served.items():
-                row[y] += (1 - q) * Fraction(joint, belief)
-        found.append(row)
-    return found
-
-
 def expected_loss(step: Step, share: int, losses: Array) -> float:
     """Of what is released, under the step's belief. losses: of every value and output."""
     q = share / ROW_SCALE
@@ -93,62 +79,3 @@ def expected_loss(step: Step, share: int, losses: Array) -> float:
     law = np.array(step.marginal) / step.total
     remap = sum(joint * losses[x, y] for x, row in enumerate(step.rows) for y, joint in row.items())
     return float(fresh @ losses @ law + (1 - q) * remap / PRIOR_SCALE)
-
-
-_ARRAYS = ("belief", "served", "marginal", "joint")
-
-
-class DevicePolicy:
-    """The device package's own Coupling, as a Policy; steps are remembered.
-
-    coupling: it, fresh, or one with a fault, for who checks the checker.
-    """
-
-    def __init__(self, coupling: Any, most: int = 20_000) -> None:
-        self._coupling = coupling
-        self._size = len(coupling.belief)
-        self._most = most
-        self._known: dict[Hashable, tuple[Step, Any]] = {}
-        coupling.make()
-        self._first = self._seen()
-
-    def first(self) -> Step:
-        return self._first
-
-    def after(self, step: Step, released: int) -> Step:
-        coupling = self._coupling
-        held = self._known.get(step.memory)
-        if held is not None:
-            for name, numbers in zip(_ARRAYS, held[1], strict=True):
-                getattr(coupling, name)[:] = numbers
-            coupling.total = step.total
-        else:
-            for x, belief in enumerate(step.belief):
-                coupling.belief[x] = belief
-            coupling.make()
-        coupling.update(released)
-        known = self._known.get(tuple(coupling.belief))
-        if known is not None:
-            return known[0]
-        coupling.make()
-        return self._seen()
-
-    def ends(self, step: Step) -> list[Step]:
-        return []
-
-    def _seen(self) -> Step:
-        coupling, size = self._coupling, self._size
-        belief = tuple(coupling.belief)
-        step = Step(
-            belief,
-            tuple(coupling.marginal),
-            tuple(sparse(coupling.joint[x * size : (x + 1) * size]) for x in range(size)),
-            belief,
-        )
-        if len(self._known) < self._most:
-            self._known[belief] = step, [getattr(coupling, name)[:] for name in _ARRAYS]
-        return step
-
-
-def sparse(row: Sequence[int]) -> dict[int, int]:
-    return {y: joint for y, joint in enumerate(row) if joint}

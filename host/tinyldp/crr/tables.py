@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, longer
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
@@ -48,37 +48,10 @@ class Vertex:
 def vertices(task: Task) -> Iterator[Vertex]:
     """Those of a Task of CRR_BATCH: its first block's, then that after each L symbols."""
     block, memory = task.block or 1, task.memory or 1
-    weights = _longer(task, list(task.prior), block - memory)
-    yield Vertex(None, tuple(weights), PRIOR_SCALE * ROW_SCALE ** (block - memory))
-    states = task.symbols**memory
-    for state in range(states):
-        yield Vertex(state, tuple(_after(task, state)), ROW_SCALE**block)
-
-
-def _longer(task: Task, weights: list[int], steps: int) -> list[int]:
-    """Of so many symbols more in a row, at the end."""
-    n = task.symbols
-    states = len(task.prior)
-    for _ in range(steps):
-        weights = [
-            weight * task.transitions[at % states * n + symbol]
-            for at, weight in enumerate(weights)
-            for symbol in range(n)
-        ]
-    return weights
-
-
-def _after(task: Task, state: int) -> list[int]:
-    n, states = task.symbols, len(task.prior)
-    weights, ends = [1], [state]
-    for _ in range(task.block or 1):
-        weights = [
-            weight * task.transitions[end * n + symbol]
-            for weight, end in zip(weights, ends, strict=True)
-            for symbol in range(n)
-        ]
-        ends = [(end * n + symbol) % states for end in ends for symbol in range(n)]
-    return weights
+    more = block - memory
+    yield Vertex(None, tuple(longer(task, task.prior, more)), PRIOR_SCALE * ROW_SCALE**more)
+    for state in range(task.symbols**memory):
+        yield Vertex(state, tuple(longer(task, (1,), block, state)), ROW_SCALE**block)
 
 
 def laws(task: Task) -> tuple[Array, Array]:
@@ -126,6 +99,10 @@ class TableBeliefs:
         self.count = np.array([len(used)])
         self.first, self.after = laws(task)
 
+    def shorter(self, numbers: Array, length: int) -> Array:
+        """None: a block that is not whole is never released."""
+        raise ValueError(f"with a table no block of {length} is released")
+
     def told(self, numbers: Array, kept: Array) -> Array:
         """(m, n^w) M(y|x) for all blocks x, of the releases y = kept[k] (m,)."""
         return self.kernel[:, self.kept[numbers, kept]].T
@@ -135,14 +112,18 @@ class TableBeliefs:
         del kept
         return numbers
 
-    @staticmethod
-    def nats(law: Array, told: Array) -> tuple[Array, Array]:
-        """(m,) what releases tell at most and what they teach on average, of whom law is believed.
+    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
+        """As of the function: against the exact belief, for devices hold none."""
+        del numbers, kept
+        return nats(law, told)
 
-        law: (m, n^w) what is known of the blocks before. told: (m, n^w) M(y|x) of what was
-        released.
-        """
-        chance = (law * told).sum(axis=1)
-        leakage = np.log(np.maximum(told.max(axis=1) / chance, chance / told.min(axis=1)))
-        ratio = told / chance[:, np.newaxis]
-        return leakage, (law * ratio * np.log(ratio)).sum(axis=1)
+
+def nats(law: Array, told: Array) -> tuple[Array, Array]:
+    """(m,) what releases tell at most and what they teach on average, of whom law is believed.
+
+    law: (m, n^w) what is known of the blocks before. told: (m, n^w) M(y|x) of what was released.
+    """
+    chance = (law * told).sum(axis=1)
+    leakage = np.log(np.maximum(told.max(axis=1) / chance, chance / told.min(axis=1)))
+    ratio = told / chance[:, np.newaxis]
+    return leakage, (law * ratio * np.log(ratio)).sum(axis=1)

@@ -30,9 +30,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
 from tinyldp.estimate.crr_raw import raw_sums
@@ -42,8 +41,6 @@ from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-AllBeliefs = Beliefs | BlockBeliefs | TableBeliefs
 
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
@@ -132,9 +129,12 @@ def decode(
     parts = [
         _any(task, symbols[part], known[part], wanted, found) for part in _parts(task, symbols)
     ]
-    posterior = np.concatenate([part[0] for part in parts])
-    leakage, gain = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-    return Decoded(posterior, known, leakage, gain)
+    return Decoded(
+        np.concatenate([part.posterior for part in parts]),
+        known,
+        np.concatenate([part.leakage for part in parts]),
+        np.concatenate([part.gain for part in parts]),
+    )
 
 
 def population(
@@ -163,23 +163,23 @@ def population(
     sums = np.zeros((2, len(wanted), task.symbols))
     unmixed = np.zeros((4, len(wanted), task.symbols))
     z = float(ndtri((1 + confidence) / 2))
-    told = np.zeros((8, len(wanted)))
+    # In sum and at most, of a release, and of all so far: leakages, then gains.
+    nats = np.zeros((8, len(wanted)))
     found = make_beliefs(task) if beliefs is None else beliefs
     drawn = np.zeros((3, task.symbols, task.symbols))
     for part in _parts(task, symbols):
         here = known[part][:, wanted]
-        posterior, leakage, gain, counted, deviation = _any(
-            task, symbols[part], known[part], _Wanted(wanted, number, z), found
-        )
-        drawn += deviation
-        chosen = np.where(here[:, :, np.newaxis], posterior[:, wanted], 0.0)
+        said = _any(task, symbols[part], known[part], _Wanted(wanted, number, z), found)
+        drawn += said.drawn
+        chosen = np.where(here[:, :, np.newaxis], said.posterior[:, wanted], 0.0)
         sums[0] += chosen.sum(axis=0)
         sums[1] += (chosen * (1 - chosen)).sum(axis=0)
-        unmixed += counted
-        for at, each in enumerate((leakage, leakage.cumsum(1), gain, gain.cumsum(1))):
+        unmixed += said.unmixed
+        kinds = said.leakage, said.leakage.cumsum(1), said.gain, said.gain.cumsum(1)
+        for at, each in enumerate(kinds):
             there = np.where(here, each[:, wanted], 0.0)
-            told[2 * at] += there.sum(axis=0)
-            np.maximum(told[2 * at + 1], there.max(axis=0), out=told[2 * at + 1])
+            nats[2 * at] += there.sum(axis=0)
+            np.maximum(nats[2 * at + 1], there.max(axis=0), out=nats[2 * at + 1])
     n = number[:, np.newaxis]
     smoothed, spreads = sums[0] / n, sums[1] / n**2
     those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
@@ -199,12 +199,12 @@ def population(
         smoothed,
         spreads,
         *_limits(smoothed, z * np.sqrt(spreads)),
-        told[0] / number,
-        told[1],
-        told[2] / number,
-        told[3],
-        told[4] / number,
-        told[6] / number,
+        nats[0] / number,
+        nats[1],
+        nats[2] / number,
+        nats[3],
+        nats[4] / number,
+        nats[6] / number,
         _shares(task, symbols, known, wanted) / n,
         drawn[0] / np.maximum(drawn[2], 1),
         drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
@@ -270,15 +270,30 @@ class _Wanted:
     z: float
 
 
+@dataclass(frozen=True)
+class _Said:
+    """What releases say: posterior, leakage and gain of each (Decoded), and of all together.
+
+    unmixed: (4, J, d) raw_sums. drawn: (3, d, d) by the release before and by the symbol: how often
+    it came beyond its P, the variance of that, and how many releases followed.
+    """
+
+    posterior: Floats
+    leakage: Floats
+    gain: Floats
+    unmixed: Floats
+    drawn: Floats
+
+
 def _any(
     task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: AllBeliefs
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """What _smoothed gives, of blocks too: they have no raw estimate, and nothing is compared."""
+) -> _Said:
+    """Of blocks, too, which have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
         return _smoothed(task, symbols, known, wanted, beliefs)
-    posterior, leakage, gain = smoothed_blocks(task, symbols, known, beliefs)
     d = task.symbols
-    return posterior, leakage, gain, np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
+    none = np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
+    return _Said(*smoothed_blocks(task, symbols, known, beliefs), *none)
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:
@@ -303,12 +318,8 @@ def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[I
 
 def _smoothed(
     task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: Beliefs
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(n, T, d) posteriors, (n, T) leakages, and gains, (4, J, d) raw_sums, (3, d, d).
-
-    The last is, by the release before and by the symbol: how often it came beyond its P, the
-    variance of that, and how many releases followed.
-    """
+) -> _Said:
+    """Of single steps, by going forward and then back."""
     n, length = symbols.shape
     d = task.symbols
     transitions = np.array(task.transitions).reshape(d, d) / ROW_SCALE
@@ -316,8 +327,8 @@ def _smoothed(
     told = np.ones((length, n, d))
     forward = np.full((length, n, d), np.nan)
     leakage, gain = np.full((2, n, length), np.nan)
-    counted = np.zeros((4, len(wanted.steps), d))
-    deviation = np.zeros((3, d, d))
+    unmixed = np.zeros((4, len(wanted.steps), d))
+    drawn = np.zeros((3, d, d))
     ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
     for step, (devices, numbers) in enumerate(_walk(beliefs, symbols, known)):
         released = symbols[devices, step]
@@ -328,7 +339,7 @@ def _smoothed(
             law = beliefs.marginal(numbers)
             beyond = np.stack([np.eye(d)[released] - law, law * (1 - law), np.ones_like(law)])
             before = np.eye(d)[symbols[devices, step - 1]]
-            deviation += np.einsum("na,kny->kay", before, beyond)
+            drawn += np.einsum("na,kny->kay", before, beyond)
         now = ahead[devices] * told[step, devices]
         total = now.sum(axis=1, keepdims=True)
         if not total.all():
@@ -340,11 +351,11 @@ def _smoothed(
         if here.any():
             repeated = wanted.devices[here][0] / len(devices)
             sums = raw_sums(beliefs, numbers, released, repeated, wanted.z)
-            counted[:, here] = sums[:, np.newaxis]
+            unmixed[:, here] = sums[:, np.newaxis]
     backward = np.ones((n, d))
     for step in range(length - 1, -1, -1):
         both = forward[step] * backward
         forward[step] = both / both.sum(axis=1, keepdims=True)
         backward = (told[step] * backward) @ transitions.T
         backward /= backward.sum(axis=1, keepdims=True)
-    return forward.transpose(1, 0, 2), leakage, gain, counted, deviation
+    return _Said(forward.transpose(1, 0, 2), leakage, gain, unmixed, drawn)

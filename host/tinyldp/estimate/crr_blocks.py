@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.blocks import BlockBeliefs
+from tinyldp.crr.blocks import OfBlocks
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
-from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
 
@@ -17,7 +16,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def smoothed_blocks(
-    task: Task, symbols: Integers, known: Flags, beliefs: BlockBeliefs | TableBeliefs
+    task: Task, symbols: Integers, known: Flags, beliefs: OfBlocks
 ) -> tuple[Floats, Floats, Floats]:
     """(n, T, d) posteriors, and (n, T) leakages and gains, at each block's first step.
 
@@ -41,17 +40,14 @@ def smoothed_blocks(
         for size in np.unique(left[left > 0]).tolist():
             devices = np.flatnonzero(left == size)
             mine = numbers[devices]
-            if isinstance(beliefs, BlockBeliefs) and size < width:
+            if size < width:
                 mine = beliefs.shorter(mine, size)
             released = symbols[devices, start : start + size] @ d ** np.arange(size)[::-1]
             place = _places(beliefs, mine, released, start)
             told = beliefs.told(mine, place)[:, : d**size]
             law = chain.blocks(ahead[devices], size, start == 0)
-            for nats, said in zip(
-                (leakage, gain), _nats(beliefs, mine, place, law, told), strict=True
-            ):
-                nats[devices, start : start + size] = 0.0
-                nats[devices, start] = said
+            leakage[devices, start : start + size] = gain[devices, start : start + size] = 0.0
+            leakage[devices, start], gain[devices, start] = beliefs.nats(mine, place, law, told)
             law = law * told
             total = law.sum(axis=1, keepdims=True)
             if not total.all():
@@ -81,22 +77,7 @@ def smoothed_blocks(
     return posterior, leakage, gain
 
 
-def _nats(
-    beliefs: BlockBeliefs | TableBeliefs,
-    numbers: Integers,
-    places: Integers,
-    law: Floats,
-    told: Floats,
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """(m,) leakage, and gain, of releases: against the device's belief, or if it has none, law."""
-    if isinstance(beliefs, TableBeliefs):
-        return beliefs.nats(law, told)
-    return beliefs.leakage[numbers, places], beliefs.gain[numbers, places]
-
-
-def _places(
-    beliefs: BlockBeliefs | TableBeliefs, numbers: Integers, released: Integers, start: int
-) -> Integers:
+def _places(beliefs: OfBlocks, numbers: Integers, released: Integers, start: int) -> Integers:
     """(m,) where in kept the released blocks are."""
     count = beliefs.count[numbers]
     columns = np.arange(int(count.max()))

@@ -15,7 +15,7 @@ from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.crr.model import ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.figures import stated
-from tinyldp.planning.crr_costs import table_bytes
+from tinyldp.planning.board_memory import table_bytes
 from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.planning.training import trained_study
 from tinyldp.study import EPSILON_UNIT, Study

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,14 +25,13 @@ from tinyldp.crr.steps import Policy, Step, expected_loss, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.figures import counted, stated
+from tinyldp.planning.board_memory import table_bytes
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
 from tinyldp.study import EPSILON_UNIT, Study
-from tinyldp_device.mechanism import make_mechanism
 from tinyldp_protocol.task import Task
 
 Array = npt.NDArray[Any]
 
-_WORD = 4
 _SEED = 11
 # Releases of the history, and the beliefs of it that the linear program is solved for.
 _HISTORY = 1000
@@ -254,54 +252,16 @@ def _long_run(task: Task, steps: list[Step]) -> Array:
     found = stationary(task.transitions, task.symbols, task.memory or 1)
     if found is not None:
         return np.array([float(share) for share in found]).reshape(-1, task.symbols).sum(axis=0)
-    block = task.block or 1
     belief = np.mean([step.belief for step in steps], axis=0) / PRIOR_SCALE
-    cube = belief.reshape((task.symbols,) * block)
-    axes = range(block)
-    return np.mean(
-        [cube.sum(axis=tuple(other for other in axes if other != at)) for at in axes], axis=0
-    )
+    return value_shares(belief, task)
 
 
-def table_bytes(task: Task) -> int:
-    """Of the mechanism's own arrays and its Task's lists, on a 32-bit board."""
-    return held_bytes(make_mechanism(task, _NoWords())) + _WORD * sum(
-        len(numbers)
-        for numbers in (task.prior, task.transitions, task.costs, task.table)
-        if numbers
-    )
-
-
-class _NoWords:
-    """For a mechanism that is measured and never run."""
-
-    def word(self) -> int:
-        raise NotImplementedError
-
-
-def held_bytes(thing: Any) -> int:
-    """What the arrays and lists of a device package's object take, and of those it holds.
-
-    Each once, however many hold it. The Task's own lists are not counted.
-    """
-    return _held(thing, set())
-
-
-def _held(thing: Any, seen: set[int]) -> int:
-    total = 0
-    for held in vars(thing).values():
-        if id(held) in seen:
-            continue
-        seen.add(id(held))
-        if isinstance(held, array):
-            total += len(held) * held.itemsize
-        elif isinstance(held, bytearray):
-            total += len(held)
-        elif isinstance(held, list | tuple):
-            total += len(held) * _WORD
-        elif type(held).__module__.startswith("tinyldp_device"):
-            total += _held(held, seen)
-    return total
+def value_shares(law: Array, task: Task) -> Array:
+    """(n,) shares of the values in blocks of this law (n^w,), on average over their places."""
+    block = task.block or 1
+    cube = law.reshape((task.symbols,) * block)
+    places = [cube.sum(axis=tuple(i for i in range(block) if i != at)) for at in range(block)]
+    return np.mean(places, axis=0)
 
 
 def described(task: Task) -> str:
@@ -327,12 +287,7 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
     if costs.sequence_epsilon is not None:
         together = digits_up(Fraction(costs.sequence_epsilon))
         hides += f"; {counted(costs.w or 0, 'step')} together, {together}"
-    if task.epsilon is not None:
-        target = Fraction(task.epsilon, EPSILON_UNIT)
-        shown = f"epsilon {stated(target, EPSILON_UNIT)}"
-        met = within(task, target)
-        hides += f" (target: {shown})" if met else f": MORE THAN THE TARGET ({shown})"
-    lines = [hides + "."]
+    lines = [f"{hides}{beside_target(task)}."]
     lines.append(
         "  Later releases tell of the same values again, as far as these follow each other: all "
         "that is ever told of one may be more, up to epsilon for each release."
@@ -358,6 +313,15 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
     lines.append(f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them.")
     lines += [f"Warning: {warning}" for warning in costs.warnings]
     return lines
+
+
+def beside_target(task: Task) -> str:
+    """How what is hidden is to the Task's target, at a sentence's end."""
+    if task.epsilon is None:
+        return ""
+    target = Fraction(task.epsilon, EPSILON_UNIT)
+    shown = f"epsilon {stated(target, EPSILON_UNIT)}"
+    return f" (target: {shown})" if within(task, target) else f": MORE THAN THE TARGET ({shown})"
 
 
 def _beside(task: Task, costs: CrrCosts) -> list[str]:

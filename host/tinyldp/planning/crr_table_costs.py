@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from tinyldp.certify.bounds import digits_up, float_up, log_upper
-from tinyldp.certify.crr import releases_in, within
+from tinyldp.certify.crr import releases_in
 from tinyldp.crr.device import device_policy
 from tinyldp.crr.lp import block_loss, losses_of
 from tinyldp.crr.steps import q_of
 from tinyldp.crr.tables import TABLE_SCALE, long_run, table_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.crr_study import LOSS_NAMES
-from tinyldp.figures import counted, stated
-from tinyldp.planning.crr_costs import rule_loss, table_bytes
+from tinyldp.figures import counted
+from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.crr_costs import beside_target, rule_loss, value_shares
 from tinyldp.planning.crr_tables import least_table_loss
 from tinyldp.planning.krr import krr_kernel, krr_loss
-from tinyldp.study import EPSILON_UNIT, Study
+from tinyldp.study import Study
 from tinyldp_protocol.task import FIELDS, MIN_ERROR, Task
 
 
@@ -79,8 +80,6 @@ def table_costs(study: Study, task: Task) -> TableCosts:
     beside = min_error_task(task)
     min_error, spread = rule_loss(beside, device_policy(beside))
     blocks = len(table)
-    cube = weights.reshape((task.symbols,) * block)
-    places = [cube.sum(axis=tuple(i for i in range(block) if i != at)) for at in range(block)]
     released = int(table.any(axis=0).sum())
     warnings = (PUBLIC,) if study.crr is not None and study.crr.train else ()
     if released == 1:
@@ -99,7 +98,7 @@ def table_costs(study: Study, task: Task) -> TableCosts:
         optimum=least_table_loss(task) / block,
         min_error=min_error,
         spread=spread,
-        krr=krr_loss(np.mean(places, axis=0), float(epsilon) / block, losses),
+        krr=krr_loss(value_shares(weights, task), float(epsilon) / block, losses),
         krr_block=float((weights @ (krr_kernel(blocks, float(epsilon)) * together)).sum()) / block,
         released=released,
         blocks=blocks,
@@ -123,13 +122,8 @@ def table_lines(task: Task, costs: TableCosts) -> list[str]:
     )
     if costs.sequence_epsilon is not None:
         hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
-    if task.epsilon is not None:
-        target = Fraction(task.epsilon, EPSILON_UNIT)
-        shown = f"epsilon {stated(target, EPSILON_UNIT)}"
-        met = within(task, target)
-        hides += f" (target: {shown})" if met else f": MORE THAN THE TARGET ({shown})"
     return [
-        hides + ".",
+        f"{hides}{beside_target(task)}.",
         f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average.",
         f"  The least of any table (linear program) is {costs.optimum:.4g}: rounding to the "
         f"device's integers costs {max(0.0, costs.loss - costs.optimum):.2g}.",

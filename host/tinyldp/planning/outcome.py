@@ -17,7 +17,8 @@ from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, stated
 from tinyldp.laws import displacement_law
 from tinyldp.planning import crr_costs, epochs_costs, rounds_costs
-from tinyldp.planning.crr_costs import CrrCosts, held_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
+from tinyldp.planning.crr_costs import CrrCosts
 from tinyldp.planning.crr_table_costs import TableCosts, table_costs, table_lines
 from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
@@ -34,19 +35,12 @@ from tinyldp.study import (
     TITLES,
     Study,
 )
-from tinyldp_device.mechanism import make_mechanism, pool_words
+from tinyldp_device.mechanism import pool_words
 from tinyldp_protocol.framing import HEAD, TAIL
 from tinyldp_protocol.messages import put_release
 from tinyldp_protocol.task import JITTERSORT, OLH, SCALE, STASWITCH, TABLE, Task, put_task
 
 _POOL_BYTES = 3
-
-
-class _NoWords:
-    """For a mechanism that is measured and never run."""
-
-    def word(self) -> int:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -213,7 +207,7 @@ def device_bytes(task: Task) -> int:
     total = _POOL_BYTES * pool_words(task)
     if task.epochs is not None:
         return total + epochs_costs.epochs_bytes(task)
-    total += held_bytes(make_mechanism(task, _NoWords()))
+    total += mechanism_bytes(task)
     if task.method is not None:
         return total + rounds_costs.rounds_bytes(task)
     message = put_release(None, 0, bytes(4), 0, bytes(task.payload))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.crr.model import ROW_SCALE
 from tinyldp.simulate.words import Words
 from tinyldp_protocol.task import Task
 
@@ -30,7 +31,9 @@ class Chain:
         self._prior = np.cumsum(task.prior)
         rows = np.array(task.transitions).reshape(self._states, self._symbols)
         # All rows in one ascending list, each above the one before it.
-        self._rows = (np.cumsum(rows, axis=1) + (np.arange(self._states)[:, None] << 14)).ravel()
+        self._rows = (
+            np.cumsum(rows, axis=1) + (np.arange(self._states)[:, None] * ROW_SCALE)
+        ).ravel()
         self._words = words
         self._state = np.zeros(n, dtype=np.int64)
         self._step = 0
@@ -41,7 +44,7 @@ class Chain:
             chosen = self._words.row() >> _PRIOR_SHIFT
             self._state = np.searchsorted(self._prior, chosen, side="right")
         elif self._step >= self._memory:
-            target = (self._state << 14) + (self._words.row() >> _ROW_SHIFT)
+            target = self._state * ROW_SCALE + (self._words.row() >> _ROW_SHIFT)
             place = np.searchsorted(self._rows, target, side="right")
             # The place is state * symbols + the symbol: the oldest symbol leaves.
             self._state = place % self._states

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, BlockBeliefs, make_beliefs
+from tinyldp.crr.model import PRIOR_SCALE
 from tinyldp.crr.tables import TableBeliefs
 from tinyldp.simulate.crr_tables import TableFleet
 from tinyldp.simulate.words import GivenWords, Words, within
 from tinyldp_device.blocks import NOWHERE
-from tinyldp_device.coupling import BELIEF
 from tinyldp_protocol.task import SCALE, TABLE, Task
 
 Array = npt.NDArray[Any]
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 DEVICES = 1 << 16
 
 # By units: the words of one.
-_SHARES = (SCALE // np.maximum(np.arange(BELIEF + 1), 1)).astype(np.uint32)
+_SHARES = (SCALE // np.maximum(np.arange(PRIOR_SCALE + 1), 1)).astype(np.uint32)
 _SHARES.setflags(write=False)
 
 
@@ -97,7 +97,7 @@ class BlockFleet:
         target = beliefs.target[numbers, block]
         fresh = self._words.row() < self._threshold
         fresh |= target == NOWHERE
-        total = np.where(fresh, BELIEF, beliefs.belief[numbers, block])
+        total = np.where(fresh, PRIOR_SCALE, beliefs.belief[numbers, block])
         unit = units(self._words, total)
         ends = beliefs.ends.reshape(-1)
         most = beliefs.ends.shape[2]
@@ -128,7 +128,7 @@ def units(words: Words, total: Array) -> Array:
 
 
 def make_fleet(
-    task: Task, n: int, words: Words, beliefs: Beliefs | BlockBeliefs | TableBeliefs
+    task: Task, n: int, words: Words, beliefs: AllBeliefs
 ) -> CrrFleet | BlockFleet | TableFleet:
     """n devices of a Task; `beliefs` of make_beliefs, for fleets that run one after the other."""
     if isinstance(beliefs, TableBeliefs):

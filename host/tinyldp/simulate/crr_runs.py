@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.beliefs import Beliefs
-from tinyldp.crr.blocks import BlockBeliefs, make_beliefs
+from tinyldp.crr.blocks import AllBeliefs, make_beliefs
 from tinyldp.crr.lp import losses_of
-from tinyldp.crr.tables import TableBeliefs
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import Population, decode, population
 from tinyldp.simulate.chains import Chain
@@ -61,10 +59,7 @@ def simulate_crr(
         steps -= steps % task.block
         if not steps:
             raise UserError(f"A table releases blocks of {task.block} steps: simulate more steps.")
-    sample = min(devices, max(1, _SMOOTHED // steps))
-    original, released = np.zeros((2, sample, steps), dtype=np.uint16)
-    pairs = np.zeros((steps, n * n), dtype=np.int64)
-    leakage, largest, most = np.zeros((3, steps))
+    sums = _Sums(task, devices, steps)
     beliefs = make_beliefs(task)
     done = 0
     for block, start in enumerate(range(0, devices, DEVICES)):
@@ -72,29 +67,20 @@ def simulate_crr(
         size = part.stop - start
         chain = Chain(task, size, DrawnWords(size, _seed(stream_seed, block, 0)))
         fleet = make_fleet(task, size, DrawnWords(size, _seed(seed, block, 1)), beliefs)
-        told = np.zeros(size)
-        kept = slice(start, min(sample, part.stop))
+        sums.begin(part)
         for first in range(0, steps, task.block or 1):
             rows = range(first, min(steps, first + (task.block or 1)))
             together = np.array(
                 [chain.next() if stream is None else stream.values(step)[part] for step in rows]
             )
-            for step, values, symbols, nats in zip(
-                rows, together, *fleet.release(together), strict=True
-            ):
-                pairs[step] += np.bincount(values * n + symbols, minlength=n * n)
-                told += nats
-                leakage[step] += nats.sum(dtype=np.float64)
-                largest[step] = max(largest[step], nats.max())
-                most[step] = max(most[step], told.max())
-                if start < sample:
-                    original[kept, step] = values[: sample - start]
-                    released[kept, step] = symbols[: sample - start]
+            released, leakage = fleet.release(together)
+            for at, step in enumerate(rows):
+                sums.add(step, together[at], released[at], leakage[at])
             done += size * len(rows)
             if progress is not None:
                 progress(done, devices * steps)
     seconds = time.perf_counter() - started
-    guessed, shares = _smooth(task, released, beliefs) if smoothed else (None, None)
+    guessed, shares = _smooth(task, sums.released, beliefs) if smoothed else (None, None)
     return CrrSimulation(
         task,
         devices,
@@ -102,16 +88,50 @@ def simulate_crr(
         seed,
         seconds,
         source,
-        pairs.reshape(steps, n, n) / devices,
-        leakage / devices,
-        largest,
-        most,
-        original,
-        released,
+        sums.pairs.reshape(steps, n, n) / devices,
+        sums.leakage / devices,
+        sums.largest,
+        sums.most,
+        sums.original,
+        sums.released,
         guessed,
         shares,
         notes=() if stream is None else shared(stream, devices),
     )
+
+
+class _Sums:
+    """What is kept of all devices together, by steps, and of the first ones each.
+
+    pairs: (T, n^2) how many had each value and release. leakage, largest: (T,) nats of a release,
+    in sum and at most; most: of all that a device released so far. original, released: (some, T)
+    values and releases of the first devices.
+    """
+
+    def __init__(self, task: Task, devices: int, steps: int) -> None:
+        self._symbols = task.symbols
+        sample = min(devices, max(1, _SMOOTHED // steps))
+        self.original, self.released = np.zeros((2, sample, steps), dtype=np.uint16)
+        self.pairs = np.zeros((steps, self._symbols**2), dtype=np.int64)
+        self.leakage, self.largest, self.most = np.zeros((3, steps))
+        self.begin(slice(0, 0))
+
+    def begin(self, part: slice) -> None:
+        """What is added next is of these devices, from their start on."""
+        self._told = np.zeros(part.stop - part.start)
+        # Rows of those among them who are kept, or none.
+        self._original, self._released = self.original[part], self.released[part]
+
+    def add(self, step: int, values: Array, released: Array, nats: Array) -> None:
+        """A step of the present devices: (m,) each."""
+        n = self._symbols
+        self.pairs[step] += np.bincount(values * n + released, minlength=n * n)
+        self._told += nats
+        self.leakage[step] += nats.sum(dtype=np.float64)
+        self.largest[step] = max(self.largest[step], nats.max())
+        self.most[step] = max(self.most[step], self._told.max())
+        self._original[:, step] = values[: len(self._original)]
+        self._released[:, step] = released[: len(self._released)]
 
 
 def _few(task: Task, devices: int, steps: int) -> None:
@@ -127,9 +147,7 @@ def _few(task: Task, devices: int, steps: int) -> None:
         )
 
 
-def _smooth(
-    task: Task, released: Array, beliefs: Beliefs | BlockBeliefs | TableBeliefs
-) -> tuple[Array, Population]:
+def _smooth(task: Task, released: Array, beliefs: AllBeliefs) -> tuple[Array, Population]:
     """(devices, steps) the values of least expected loss, and estimated shares."""
     steps = released.shape[1]
     shown = np.unique(np.linspace(0, steps - 1, _SHOWN).astype(np.int64))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.tables import TABLE_SCALE, TableBeliefs, table_of
+from tinyldp.crr.tables import TABLE_SCALE, TableBeliefs, nats, table_of
 from tinyldp.simulate.words import Words
 from tinyldp_protocol.task import Task
 
@@ -52,7 +52,7 @@ class TableFleet:
         released = np.searchsorted(self._ends, drawn, side="right") - block * self._blocks
         told = self.beliefs.kernel[:, released].T
         leakage = np.zeros(values.shape)
-        leakage[0] = self.beliefs.nats(self._ahead, told)[0]
+        leakage[0] = nats(self._ahead, told)[0]
         law = self._ahead * told
         states = len(self.beliefs.after)
         last = law.reshape(len(law), -1, states).sum(axis=1)
