@@ -324,7 +324,7 @@ def _certify_table(task: Task, point: Fraction | None) -> Certificate:
         epsilon=epsilon,
         delta=at,
         curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
-        method=table_statements.table_method(found.vertices),
+        method=table_statements.table_method(found.vertices, task.memory or 1),
         paper=None,
         w=task.w,
         per_window=found.sequence,
