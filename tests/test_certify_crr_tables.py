@@ -193,6 +193,7 @@ def test_one_unit_too_many_is_a_fault(chain: tuple[list[int], list[int]], tmp_pa
     assert "tells too much about block" in (certificate.table.fault or "")
     assert not certificate.within_target
     assert certificate.delta == 1
+    assert {delta for _, delta in certificate.curve} == {1}
     assert "NOT KEPT" in text_certificate(certificate)
     assert any("No figure of this certificate holds" in text for text in certificate.warnings)
     path = tmp_path / "bad.task"
