@@ -184,6 +184,7 @@ def test_a_faulty_device_gets_no_certificate(monkeypatch):
     certificate = certify(RARE)
     assert not certificate.within_target
     assert certificate.delta == 1
+    assert {delta for _, delta in certificate.curve} == {1}
     assert "No figure of this certificate holds" in " ".join(certificate.warnings)
     assert "NOT KEPT" in text_certificate(certificate)
 

@@ -25,12 +25,13 @@ from tests.crr_table_tasks import (
     with_table,
 )
 from tinyldp import cli
-from tinyldp.certify import certify
+from tinyldp.certify import certify, crr_table
 from tinyldp.certify.bounds import log_upper
 from tinyldp.certify.crr_table import table_factor, table_fault, table_figures
 from tinyldp.certify.text import text_certificate
 from tinyldp.crr.steps import q_of
-from tinyldp.crr.tables import laws, vertices
+from tinyldp.crr.tables import Vertex, laws, vertices
+from tinyldp.planning import crr_tables
 from tinyldp.planning.crr_tables import make_table
 from tinyldp_protocol.task import Task, read_file, write_file
 
@@ -39,27 +40,31 @@ def digits(number: int, n: int, w: int) -> list[int]:
     return [number // n**at % n for at in range(w)][::-1]
 
 
+def chance_of(task: Task, state: int, values: list[int]) -> Fraction:
+    """Of values after these L symbols."""
+    chance = Fraction(1)
+    for value in values:
+        chance *= Fraction(task.transitions[state * task.symbols + value], 1 << 14)
+        state = (state * task.symbols + value) % len(task.prior)
+    return chance
+
+
 def plain_factor(task: Task) -> Fraction:
     """The largest M / P or P / M, from the chain's own definition."""
     n, w, memory = task.symbols, task.block, task.memory or 1
     states = n**memory
     kernel = kernel_of(task)
     worst = Fraction(1)
-    for state in (None, *range(states)):
-        law = []
-        for x in range(n**w):
-            values = digits(x, n, w)
-            if state is None:
-                start = 0
-                for value in values[:memory]:
-                    start = start * n + value
-                chance, before, rest = Fraction(task.prior[start], 1 << 15), start, values[memory:]
-            else:
-                chance, before, rest = Fraction(1), state, values
-            for value in rest:
-                chance *= Fraction(task.transitions[before * n + value], 1 << 14)
-                before = (before * n + value) % states
-            law.append(chance)
+    laws = [[Fraction(0)] * n**w for _ in range(memory)]
+    for late, law in enumerate(laws):
+        for x in range(n ** (late + w)):
+            start, *rest = digits(x, n, late + w)
+            for _ in range(memory - 1):
+                start = start * n + rest.pop(0)
+            law[x % n**w] += Fraction(task.prior[start], 1 << 15) * chance_of(task, start, rest)
+    for state in range(states):
+        laws.append([chance_of(task, state, digits(x, n, w)) for x in range(n**w)])
+    for law in laws:
         assert sum(law) == 1
         for y in range(n**w):
             chance = sum(b * row[y] for b, row in zip(law, kernel, strict=True))
@@ -77,7 +82,7 @@ def test_the_factor_is_that_of_the_definition(seed: int) -> None:
         task = table_task(*RARE, 1.0, 3, memory=1)
     factor, count = table_factor(task)
     assert factor == plain_factor(task)
-    assert count == 1 + len(task.prior)
+    assert count == (task.memory or 1) + len(task.prior)
     assert (table_fault(task) is None) == (factor <= 1 / q_of(task))
 
 
@@ -188,6 +193,7 @@ def test_one_unit_too_many_is_a_fault(chain: tuple[list[int], list[int]], tmp_pa
     assert "tells too much about block" in (certificate.table.fault or "")
     assert not certificate.within_target
     assert certificate.delta == 1
+    assert {delta for _, delta in certificate.curve} == {1}
     assert "NOT KEPT" in text_certificate(certificate)
     assert any("No figure of this certificate holds" in text for text in certificate.warnings)
     path = tmp_path / "bad.task"
@@ -265,3 +271,49 @@ def test_delta_lowers_what_many_steps_tell() -> None:
 def test_the_planner_makes_the_same_table_again() -> None:
     task = table_task(*GAPS, 1)
     assert make_table(task).table == tuple(task.table or ())
+
+
+def late_factor(task: Task, late: int) -> Fraction:
+    """The largest M / P or P / M of the first block, after a boot that cut off so many steps.
+
+    Of all series from the prior, of a Task with memory 2.
+    """
+    n, w = task.symbols, task.block
+    kernel, law = kernel_of(task), [Fraction(0)] * n**w
+    for values in itertools.product(range(n), repeat=late + w):
+        chance = Fraction(task.prior[values[0] * n + values[1]], 1 << 15)
+        for one, two, value in zip(values, values[1:], values[2:], strict=False):
+            chance *= Fraction(task.transitions[(one * n + two) * n + value], 1 << 14)
+        law[sum(value * n**at for at, value in enumerate(values[late:][::-1]))] += chance
+    assert sum(law) == 1
+    worst = Fraction(1)
+    for y in range(n**w):
+        chance = sum(b * row[y] for b, row in zip(law, kernel, strict=True))
+        for row in kernel:
+            if row[y]:
+                worst = max(worst, row[y] / chance, chance / row[y])
+    return worst
+
+
+def test_a_boot_after_the_first_step_of_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block after it is like none that follows two values, nor like the prior's own."""
+    chain = [2000, 30256, 256, 256], [14000, 2384, 14000, 2384, 14000, 2384, 8000, 8384]
+    task = table_task(*chain, 2, 2, memory=2)
+    for late in range(4):
+        assert late_factor(task, late) <= 1 / q_of(task)
+    assert "start up to 1 step late" in certify(task).method
+    # Of a planner that forgets that block: the certificate does not.
+    with monkeypatch.context() as forgetting:
+        for module in (crr_tables, crr_table):
+            forgetting.setattr(module, "vertices", lambda task: filter(in_time, vertices(task)))
+        forgotten = with_table(task, make_table(task).table)
+        assert table_fault(forgotten) is None
+    assert late_factor(forgotten, 1) > 2 / q_of(task)
+    fault = table_fault(forgotten)
+    assert fault is not None
+    assert "in a first block that starts 1 step late" in fault
+    assert not certify(forgotten).within_target
+
+
+def in_time(vertex: Vertex) -> bool:
+    return not vertex.late

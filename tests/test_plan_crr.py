@@ -45,8 +45,12 @@ def test_the_least_share_that_meets_the_target(tmp_path, epsilon):
 
 
 def test_an_epsilon_below_the_resolution(tmp_path):
-    with pytest.raises(UserError, match=r"epsilon must be 0.0000610371 or more .* is 0.00002\."):
+    with pytest.raises(UserError, match=r"epsilon must be 0.00007630 or more .* is 0.00002\."):
         choose(crr_study(tmp_path, STUDY.replace("epsilon = 1", "epsilon = 0.00002")))
+    # A study's is rounded down to 1/65536: what is named is enough nevertheless, and -ln q isn't.
+    with pytest.raises(UserError, match=r"epsilon must be 0.00007630 or more .* is 0.00007\."):
+        choose(crr_study(tmp_path, STUDY.replace("epsilon = 1", "epsilon = 0.0000610371")))
+    choose(crr_study(tmp_path, STUDY.replace("epsilon = 1", "epsilon = 0.0000763")))
 
 
 def test_tables_that_are_too_large_for_the_board(tmp_path):

@@ -233,7 +233,7 @@ def test_a_report_follows_the_leakage() -> None:
     assert table["rule"] == "table"
     assert (table["segments"], table["steps_in_all"]) == (6, 20)
     last = table["steps"][-1]
-    assert last["bound"] == pytest.approx(10 * found.epsilon)
+    assert last["allowed"] == pytest.approx(10 * found.epsilon)
     assert last["most"] == pytest.approx(found.most[-1])
     assert last["total"] == pytest.approx(found.leakage.sum())
     text = " ".join(text_report(data).split())

@@ -123,7 +123,7 @@ def test_the_integers_may_be_stated(tmp_path):
         (PRIOR, f"{PRIOR}\nloss = 3", "loss must be one of .*, or a table .* integers, not 3.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 'x']]", "loss: each number of the row of symbol 0 must be"),
         (PRIOR, f'{PRIOR}\nrule = "foo"', '"preserve", "min_error", "table", not "foo".$'),
-        (PRIOR, f"{PRIOR}\nrule = 1", 'rule must be one of "preserve", "min_error", "table", not 1.$'),
+        (PRIOR, f"{PRIOR}\nrule = 1", 'of "preserve", "min_error", "table", not 1.$'),
         (PRIOR, f"{PRIOR}\nrule = {{ a = 1 }}", "not a section.$"),
         (PRIOR, f"{PRIOR}\nloss = [[0, 1], [1, 0]]", "loss must be a table of 3 rows of 3"),
         (PRIOR, f"{PRIOR}\nloss = [[0,1,2],[1,0,1],[3,1,0]]", "symmetric, but has 2 for 0 and 2"),

@@ -19,6 +19,7 @@ from tinyldp.certify.crr import releases_in, with_delta
 from tinyldp.crr.model import ROW_SCALE
 from tinyldp.crr.steps import q_of, share_of
 from tinyldp.crr.tables import TABLE_SCALE, Vertex, vertices
+from tinyldp.figures import counted
 from tinyldp_protocol.task import Task
 
 # Bytes of each of a table's numbers on a device.
@@ -155,6 +156,8 @@ def _columns(task: Task, table: Sequence[int] | None) -> list[list[int]]:
 
 
 def _when(vertex: Vertex) -> str:
+    if vertex.late:
+        return f"in a first block that starts {counted(vertex.late, 'step')} late"
     if vertex.state is None:
         return "in the first block"
     return f"when the last symbols were number {vertex.state}"

@@ -271,7 +271,8 @@ def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | No
     holds = found.walk.fault is None
     within = holds and (target is None or crr.within(task, target))
     epsilon = found.epsilon if point is None else point
-    at = rounds.delta(found.epsilon, epsilon) if holds else Fraction(1)
+    delta_of = _delta_of(found.epsilon, holds)
+    at = delta_of(epsilon)
     warnings = _warnings(task, None, epsilon, at, within)
     if not holds:
         warnings += (statements.crr_fault(found.walk.fault or ""),)
@@ -284,7 +285,7 @@ def _certify_crr(task: Task, point: Fraction | None, progress: crr.Progress | No
         definition=statements.CRR_DEFINITION,
         epsilon=epsilon,
         delta=at,
-        curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
+        curve=_curve(delta_of, epsilon),
         method=statements.crr_method(found.walk.depth, found.walk.sampled, found.bounded),
         paper=crr_claim(found),
         w=task.w,
@@ -312,7 +313,8 @@ def _certify_table(task: Task, point: Fraction | None) -> Certificate:
     holds = found.fault is None
     within = holds and (target is None or crr.within(task, target))
     epsilon = found.epsilon if point is None else point
-    at = rounds.delta(found.epsilon, epsilon) if holds else Fraction(1)
+    delta_of = _delta_of(found.epsilon, holds)
+    at = delta_of(epsilon)
     warnings = _warnings(task, None, epsilon, at, within)
     if found.fault is not None:
         warnings += (statements.crr_fault(found.fault),)
@@ -323,8 +325,8 @@ def _certify_table(task: Task, point: Fraction | None) -> Certificate:
         definition=table_statements.TABLE_DEFINITION,
         epsilon=epsilon,
         delta=at,
-        curve=_curve(lambda point: rounds.delta(found.epsilon, point), epsilon),
-        method=table_statements.table_method(found.vertices),
+        curve=_curve(delta_of, epsilon),
+        method=table_statements.table_method(found.vertices, task.memory or 1),
         paper=None,
         w=task.w,
         per_window=found.sequence,
@@ -345,6 +347,11 @@ def _certify_table(task: Task, point: Fraction | None) -> Certificate:
         warnings=warnings,
         table=found,
     )
+
+
+def _delta_of(loss: Fraction, holds: bool) -> Curve:
+    """Of a release that tells up to `loss`; where that does not hold, nothing is promised."""
+    return lambda point: rounds.delta(loss, point) if holds else Fraction(1)
 
 
 def _warnings(

@@ -29,11 +29,14 @@ TABLE_PLANNED = (
 )
 
 
-def table_method(vertices: int) -> str:
+def table_method(vertices: int, memory: int) -> str:
+    late = ""
+    if memory > 1:
+        late = f" (also if a boot makes it start up to {counted(memory - 1, 'step')} late)"
     return (
-        "Exact, in integers of the Task: of all blocks, for the law of the first one and that"
-        f" after each state of the chain, {vertices} in all. Every belief is a mixture of these,"
-        " and the bounds are linear in it; so nothing is sampled, and nothing drifts."
+        f"Exact, in integers of the Task: of all blocks, for the law of the first one{late} and"
+        f" that after each state of the chain, {vertices} in all. Every belief is a mixture of"
+        " these, and the bounds are linear in it; so nothing is sampled, and nothing drifts."
     )
 
 

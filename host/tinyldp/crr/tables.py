@@ -1,14 +1,17 @@
 """A table of CRR in blocks: one kernel for every block, whatever was released before it.
 
 With q = e / 2^14 = e^-epsilon, a table T of integers (each row sums to 2^15, M(y|x) = T_xy / 2^15)
-is private for a chain of memory L if for the law b of a block after any L symbols, and for the
-law of the prior's first block,
+is private for a chain of memory L if for the law b of a block after any L symbols, and for that
+of one that starts with the prior, or 1 .. L - 1 steps later,
 
     q P(y) <= M(y|x) <= P(y) / q    with P(y) = sum b(x) M(y|x), for all blocks x and y.
 
 Whoever knows the chain, and all that was released before, knows the next block by a mixture of
 these laws, its vertices; P is linear in b, so that what holds at the vertices holds for the
-mixture. Source: the constraint of Sequence Information Privacy, for all beliefs at once.
+mixture. (A block starts late where a boot cut off the one before it. Before L steps are over no
+block was released, so that nothing but the prior is known.)
+
+Source: the constraint of Sequence Information Privacy, for all beliefs at once.
 """
 
 from __future__ import annotations
@@ -37,27 +40,45 @@ _DOUBLINGS = 64
 class Vertex:
     """The law of a block, exactly: weights (n^w,) that sum to total.
 
-    state: the last L symbols before it, the oldest most significant; None of the first block.
+    state: the last L symbols before it, the oldest most significant; None where the prior says
+    what they were. late: steps that it then starts after the prior's first symbol.
     """
 
     state: int | None
     weights: tuple[int, ...]
     total: int
+    late: int = 0
+
+    @property
+    def law(self) -> Array:
+        """(n^w,) floats."""
+        return np.array([weight / self.total for weight in self.weights])
 
 
 def vertices(task: Task) -> Iterator[Vertex]:
-    """Those of a Task of CRR_BATCH: its first block's, then that after each L symbols."""
+    """Those of a Task of CRR_BATCH: its first block's, those after L symbols, late first ones'."""
     block, memory = task.block or 1, task.memory or 1
-    more = block - memory
-    yield Vertex(None, tuple(longer(task, task.prior, more)), PRIOR_SCALE * ROW_SCALE**more)
+    yield _first(task, 0)
     for state in range(task.symbols**memory):
         yield Vertex(state, tuple(longer(task, (1,), block, state)), ROW_SCALE**block)
+    for late in range(1, memory):
+        yield _first(task, late)
+
+
+def _first(task: Task, late: int) -> Vertex:
+    """Of the prior's symbols from this one on, whatever those before it were."""
+    block = task.block or 1
+    size = task.symbols**block
+    more = late + block - (task.memory or 1)
+    weights = longer(task, task.prior, more)
+    weights = [sum(weights[x::size]) for x in range(size)]
+    return Vertex(None, tuple(weights), PRIOR_SCALE * ROW_SCALE**more, late)
 
 
 def laws(task: Task) -> tuple[Array, Array]:
     """((n^w,), (n^L, n^w)) floats: the first block's law, and those after each L symbols."""
-    found = [np.array([w / v.total for w in v.weights]) for v in vertices(task)]
-    return found[0], np.array(found[1:])
+    found = [vertex.law for vertex in vertices(task)]
+    return found[0], np.array(found[1 : 1 + len(task.prior)])
 
 
 def long_run(task: Task) -> Array:

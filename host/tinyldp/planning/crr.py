@@ -11,10 +11,10 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
+from tinyldp.certify.bounds import exp_bounds, log_upper
 from tinyldp.crr.model import ROW_SCALE
 from tinyldp.errors import UserError
-from tinyldp.figures import stated
+from tinyldp.figures import stated, up
 from tinyldp.planning.board_memory import table_bytes
 from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.planning.training import trained_study
@@ -72,7 +72,7 @@ def share(study: Study) -> int:
     if found >= ROW_SCALE:
         least = log_upper(Fraction(ROW_SCALE, ROW_SCALE - 1))
         raise UserError(
-            f"[privacy] epsilon must be {digits_up(least)} or more for CRR, whose shares are "
-            f"counted in 1/16384, but is {stated(epsilon, EPSILON_UNIT)}."
+            f"[privacy] epsilon must be {up(least, EPSILON_UNIT)} or more for CRR, whose shares "
+            f"are counted in 1/16384, but is {stated(epsilon, EPSILON_UNIT)}."
         )
     return found

@@ -1,7 +1,7 @@
 """The table of CRR in blocks whose expected loss is least: a linear program, and its integers.
 
-With M(y|x) the kernel, b the laws of a block after each L symbols and of the first one (the
-vertices of crr.tables), and b* the law in the long run:
+With M(y|x) the kernel, b the laws of a block that beliefs are mixtures of (the vertices of
+crr.tables), and b* the law in the long run:
 
     minimise sum b*(x) M(y|x) loss(x, y)   subject to   lo_y <= M(y|x) <= hi_y,
     q hi_y <= P_b(y), q P_b(y) <= lo_y, P_b(y) = sum b(x) M(y|x), and rows that sum to 1
@@ -26,7 +26,7 @@ from tinyldp.certify.crr_table import table_fault
 from tinyldp.crr.lp import block_loss, losses_of
 from tinyldp.crr.model import ROW_SCALE
 from tinyldp.crr.steps import share_of
-from tinyldp.crr.tables import TABLE_SCALE, laws, long_run
+from tinyldp.crr.tables import TABLE_SCALE, long_run, vertices
 from tinyldp.errors import UserError
 from tinyldp.planning.crr_table_rounding import improved, rounded
 from tinyldp_protocol.task import Task
@@ -112,8 +112,7 @@ class _Program:
     """The linear program of a Task and its costs (S, S), which is solved for several margins."""
 
     def __init__(self, task: Task, costs: Array) -> None:
-        first, after = laws(task)
-        self.vertices = np.vstack([first, after])
+        self.vertices = np.array([vertex.law for vertex in vertices(task)])
         self.q = share_of(task) / ROW_SCALE
         self._costs = costs
 
