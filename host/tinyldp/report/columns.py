@@ -465,11 +465,18 @@ def crr_told_legend(table: Row) -> str:
     """What the leakage of one Task of CRR is about."""
     block = table["block"]
     release = "a release" if block is None else f"the release of a block of {block} steps"
+    allowed = (
+        "what the device's own belief allows all releases so far at most; what is certified against"
+        " the exact belief, and of sequences, is in the certificate."
+    )
+    if table["rule"] == "table":
+        allowed = (
+            "what the table allows all releases so far at most; what holds of sequences, and if the"
+            " chain is another, is in the certificate."
+        )
     said = (
         f"In nats. Told: by how many nats {release} made some value likelier or less likely, on"
-        " average over devices. Most: of a device. Allowed: what the device's own belief allows all"
-        " releases so far at most; what is certified against the exact belief, and of sequences, is"
-        " in the certificate. Learned: of the values"
+        f" average over devices. Most: of a device. Allowed: {allowed} Learned: of the values"
         " behind all releases so far, by how many nats a guess at them improved on average."
     )
     number = len(releases(table))
