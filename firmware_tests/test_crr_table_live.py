@@ -43,7 +43,7 @@ def test_a_table_live(lane: Lane, tmp_path: Path) -> None:
         smoothed = decoded.posterior[:, -1].mean(axis=0)
         assert np.allclose(last["smoothed"], smoothed[table["followed"]])
         assert last["total"] == pytest.approx(decoded.leakage.sum(axis=1).mean())
-        assert 0 < last["most"] <= last["bound"]
+        assert 0 < last["most"] <= last["allowed"]
         assert "is known of the chain" in " ".join(text_report(data, 160).split())
         page = tmp_path / "live.html"
         originals = {device.pseudonym.hex(): device.symbols() for device in live.devices}

@@ -123,7 +123,8 @@ class SideBySide:
 def pytest_configure(config: pytest.Config) -> None:
     # By its input, not its environment: tests that run tests hand that on, and hold the turn.
     given = getattr(config, "workerinput", None)
-    if given is not None:
-        folder = config.cache.mkdir("turns")  # pyright: ignore[reportOptionalMemberAccess]
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if given is not None and cache is not None:
+        folder = cache.mkdir("turns")
         turns = Turns(folder, min(os.cpu_count() or 2, given["workercount"]))
         config.pluginmanager.register(SideBySide(turns), "side-by-side")

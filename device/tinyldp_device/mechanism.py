@@ -6,16 +6,7 @@ after the last step.
 """
 
 from tinyldp_device.switch import RanSwitch, StaSwitch
-from tinyldp_protocol.task import (
-    CRR,
-    CRR_BATCH,
-    GRR,
-    JITTERSORT,
-    OUE,
-    RANSWITCH,
-    STASWITCH,
-    TABLE,
-)
+from tinyldp_protocol.task import CRR, CRR_BATCH, GRR, JITTERSORT, OUE, RANSWITCH, STASWITCH
 
 
 def make_mechanism(task, entropy):
@@ -30,18 +21,10 @@ def make_mechanism(task, entropy):
         from tinyldp_device.jittersort import JitterSort
 
         return JitterSort(task, entropy)
-    if mechanism == CRR:
-        from tinyldp_device.crr import Crr
+    if mechanism == CRR or mechanism == CRR_BATCH:
+        from tinyldp_device.conditional import make_crr
 
-        return Crr(task, entropy)
-    if mechanism == CRR_BATCH and task.rule == TABLE:
-        from tinyldp_device.crrtables import CrrTable
-
-        return CrrTable(task, entropy)
-    if mechanism == CRR_BATCH:
-        from tinyldp_device.crrblocks import CrrBlocks
-
-        return CrrBlocks(task, entropy)
+        return make_crr(task, entropy)
     return make_oracle(task, entropy)
 
 
@@ -58,9 +41,7 @@ def make_oracle(task, entropy):
 
 
 def step_words(task):
-    """Random words that a step takes, but for rare redraws."""
-    if task.rule == TABLE:
-        return 1
+    """Random words that a step takes at most, but for rare redraws."""
     return (1, 1, 2, 1, task.symbols, 3, 3, 3, 2, 2)[task.mechanism - 1]
 
 

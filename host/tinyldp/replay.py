@@ -141,7 +141,6 @@ def displacements(
         symbols=_INDICES,
         method=None,
         epochs=None,
-        rule=None,
     )
     origins = replay(indices, words, (i % _INDICES for i in range(n)), pool)  # type: ignore[arg-type]
     # A displacement beyond half the alphabet has no probability to speak of (laws.py).

@@ -149,8 +149,9 @@ def population(
 ) -> Population:
     """Estimate the shares of the values at some steps (absent: all), and what was given away.
 
-    released, present, ended, beliefs: as decode takes them. Raises UserError as decode does, and
-    for a step at which no device is known.
+    released, present, ended, beliefs: as decode takes them. Limits of raw shares are those of the
+    normal law: where hardly a lie is expected (100 devices, epsilon 4) those of 95 % held in 83 %.
+    Raises UserError as decode does, and for a step at which no device is known.
     """
     symbols, known = _checked(task, released, present, ended)
     length = symbols.shape[1]

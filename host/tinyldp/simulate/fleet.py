@@ -95,8 +95,8 @@ def simulate(
     """
     beside = None
     if isinstance(study, str | Path):
-        beside = Path(study).with_suffix(".task")
         path, study = study, study_at(study)
+        beside = Path(path).with_suffix(".task")
         try:
             task = choose(study)
         except UserError as error:
