@@ -195,7 +195,7 @@ def test_one_unit_too_many_is_a_fault(chain: tuple[list[int], list[int]], tmp_pa
     assert certificate.delta == 1
     assert {delta for _, delta in certificate.curve} == {1}
     assert "NOT KEPT" in text_certificate(certificate)
-    assert any("No figure of this certificate holds" in text for text in certificate.warnings)
+    assert any("only the line 'wrong model' holds" in text for text in certificate.warnings)
     path = tmp_path / "bad.task"
     path.write_bytes(write_file(bad))
     assert cli.main(["certify", str(path)]) == 1

@@ -317,7 +317,7 @@ def _certify_table(task: Task, point: Fraction | None) -> Certificate:
     at = delta_of(epsilon)
     warnings = _warnings(task, None, epsilon, at, within)
     if found.fault is not None:
-        warnings += (statements.crr_fault(found.fault),)
+        warnings += (statements.table_fault(found.fault),)
     return Certificate(
         task_id=task.id.hex(),
         mechanism=_NAMES[task.mechanism],

@@ -281,6 +281,13 @@ def crr_fault(fault: str) -> str:
     )
 
 
+def table_fault(fault: str) -> str:
+    return (
+        f"The Task's table does not keep to epsilon: {fault}. Of this certificate only the line "
+        "'wrong model' holds."
+    )
+
+
 def epochs_lifetime(steps: int) -> str:
     return (
         f"epsilon is the whole loss of a device under this Task, of all its {steps:,} steps; after"

@@ -61,7 +61,9 @@ def _shorter(study: Study, task: Task, room: int) -> str:
         shorter = replace(study, crr=replace(settings, block=block)).task(task.thresholds)
         if table_bytes(shorter) <= room:
             return f"a block of {block}, the longest that fits"
-    return "fewer symbols, a shorter memory or less epsilon, for no shorter block fits"
+    # Of belief alone what can be kept depends on epsilon.
+    less = ", a shorter memory" if task.rule == TABLE else ", a shorter memory or less epsilon"
+    return f"fewer symbols{less}, for no shorter block fits"
 
 
 def share(study: Study) -> int:

@@ -121,7 +121,8 @@ def table_lines(task: Task, costs: TableCosts) -> list[str]:
         "(twice that between any two values, whatever the model)"
     )
     if costs.sequence_epsilon is not None:
-        hides += f"; {costs.w} steps together, {digits_up(Fraction(costs.sequence_epsilon))}"
+        together = digits_up(Fraction(costs.sequence_epsilon))
+        hides += f"; {counted(costs.w or 1, 'step')} together, {together}"
     return [
         f"{hides}{beside_target(task)}.",
         f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average.",
