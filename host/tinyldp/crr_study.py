@@ -204,9 +204,7 @@ def _block(sections: Sections, symbols: int) -> tuple[int, int | None]:
     if not 2 <= block <= 10:
         raise UserError(f"[mechanism] block must lie in 2..10, but is {block}.")
     if symbols**block > MOST_BLOCKS:
-        most = 1
-        while symbols ** (most + 1) <= MOST_BLOCKS:
-            most += 1
+        most = _longest(symbols, MOST_BLOCKS)
         mend = f"a block of {most}" if most > 1 else "fewer symbols"
         raise UserError(
             f"[mechanism] block must be shorter, for {symbols} symbols in blocks of {block} make "
@@ -219,10 +217,16 @@ def _block(sections: Sections, symbols: int) -> tuple[int, int | None]:
     return block, memory
 
 
+def _longest(symbols: int, most: int) -> int:
+    """Symbols of the longest block of which there are at most so many; 1 if there is none."""
+    block = 1
+    while symbols ** (block + 1) <= most:
+        block += 1
+    return block
+
+
 def _too_long(symbols: int, block: int) -> UserError:
-    most = 1
-    while symbols ** (most + 1) <= MOST_TABLE:
-        most += 1
+    most = _longest(symbols, MOST_TABLE)
     mend = f"a block of {most}" if most > 1 else "no block for more than 6 symbols"
     return UserError(
         f"[mechanism] block must be shorter for a table, for {symbols} symbols in blocks of "

@@ -54,7 +54,7 @@ def table_lifetime(w: int | None, block: int) -> str:
 
 
 def table_lines(found: TableFigures) -> list[tuple[str, str]]:
-    """Labels, and what stands beside them."""
+    """Labels, and what stands beside them, but for delta: text.py has that for all of CRR."""
     seen = "some blocks are released of others alone"
     if found.factor:
         seen = f"at most {digits_up(log_upper(found.factor))} anywhere"
@@ -72,13 +72,5 @@ def table_lines(found: TableFigures) -> list[tuple[str, str]]:
     if found.releases is not None and found.w is not None:
         lines.append(
             (f"{counted(found.w, 'step')}", f"touch up to {counted(found.releases, 'block')}")
-        )
-    if found.with_delta is not None and found.delta is not None:
-        lines.append(
-            (
-                "with delta",
-                f"in {counted(found.w or 0, 'step')} epsilon {digits_up(found.with_delta)},"
-                f" but with probability {digits_up(found.delta)}",
-            )
         )
     return lines

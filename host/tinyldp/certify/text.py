@@ -8,6 +8,7 @@ from tinyldp import figures
 from tinyldp.certify.bounds import digits_up, exp_bounds, log_upper
 from tinyldp.certify.certificate import Certificate
 from tinyldp.certify.crr import Figures
+from tinyldp.certify.crr_table import TableFigures
 from tinyldp.certify.epochs import Disclosure
 from tinyldp.certify.paper import Claim, WindowClaim
 from tinyldp.certify.rounds import Entry
@@ -36,9 +37,11 @@ def text_certificate(certificate: Certificate) -> str:
     for each in c.disclosures or ():
         lines.append(_line(each.name, _disclosure(each)))
     if c.crr is not None:
-        lines += [_line(label, text) for label, text in _crr(c.crr)]
+        told = _crr(c.crr) + _with_delta(c.crr)
+        lines += [_line(label, text) for label, text in told]
     if c.table is not None:
-        lines += [_line(label, text) for label, text in table_lines(c.table)]
+        told = table_lines(c.table) + _with_delta(c.table)
+        lines += [_line(label, text) for label, text in told]
     lines.append(_line("curve", "epsilon    delta"))
     for epsilon, delta in c.curve:
         lines.append(_line("", f"{digits_up(epsilon):<10} {digits_up(delta)}"))
@@ -124,15 +127,16 @@ def _crr(found: Figures) -> list[tuple[str, str]]:
         lines.append(
             (f"first {found.w}", f"epsilon {digits_up(found.opening)}, from the first start on")
         )
-    if found.with_delta is not None and found.delta is not None:
-        lines.append(
-            (
-                "with delta",
-                f"in {counted(found.w or 0, 'step')} epsilon {digits_up(found.with_delta)},"
-                f" but with probability {digits_up(found.delta)}",
-            )
-        )
     return lines
+
+
+def _with_delta(found: Figures | TableFigures) -> list[tuple[str, str]]:
+    """What the steps that a study names tell but with its delta, if it has one."""
+    if found.with_delta is None or found.delta is None:
+        return []
+    epsilon = f"epsilon {digits_up(found.with_delta)}"
+    steps = counted(found.w or 0, "step")
+    return [("with delta", f"in {steps} {epsilon}, but with probability {digits_up(found.delta)}")]
 
 
 def _disclosure(disclosure: Disclosure) -> str:
