@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.collecting import rounds_task
-from tinyldp_device import ledger
+from tinyldp_device import ledger, rounds
 from tinyldp_device.boards.start import start
 from tinyldp_device.entropy import Urandom
 from tinyldp_device.identity import provision
@@ -131,3 +131,27 @@ def test_a_board_file_without_slots_for_the_ledger(
             return super().__getattribute__(name)
 
     assert "no ledger_slots()" in not_started(Without(), task_path, capsys)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_memory_that_is_too_small(
+    late: bool,
+    task_path: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the line is opened, and after: then it is closed before anything is said."""
+    board = Board()
+    closed = []
+
+    class Line:
+        def close(self) -> None:
+            closed.append(capsys.readouterr().out)
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(board, "open_line", Line)
+    monkeypatch.setattr(rounds if late else ledger, "RoundAgent" if late else "Ledger", fails)
+    assert "memory is too small" in not_started(board, task_path, capsys)
+    assert closed == [""] * late

@@ -17,6 +17,7 @@ from tinyldp_protocol.messages import COUNTER_END
 from tinyldp_protocol.task import TaskError, read_file
 
 _SLICE = 50
+_NO_ROOM = "the board's memory is too small for this Task: flash with --mpy, or plan a smaller one."
 
 
 class Clock:
@@ -64,24 +65,38 @@ def start(board, task_path, sample):
         return _not_started("the randomness is unfit (%s)." % error.args[0])
     except OSError as error:
         return _not_started("the board's files can't be read or written (%s)." % error)
+    except MemoryError:
+        return _not_started(_NO_ROOM)
     line = board.open_line()
+    agent = None
     try:
-        link = SerialLink(line)
-        if rounds is None:
-            agent = Agent(task, entropy, link, identity.pseudonym)
-        else:
-            from tinyldp_device.rounds import RoundAgent
-
-            agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
-        if identity.ended:
-            agent.health = COUNTER_END
-        run(agent, task.tick, sample, Clock(line))  # type: ignore
+        try:
+            agent = _agent(task, entropy, SerialLink(line), identity, rounds)
+        except MemoryError:
+            # Said below, when the line is the console's again.
+            pass
+        if agent is not None:
+            run(agent, task.tick, sample, Clock(line))  # type: ignore
     finally:
         line.close()
+    if agent is None:
+        _not_started(_NO_ROOM)
 
 
 def _not_started(why):
     print("tinyldp: not started: %s" % why)
+
+
+def _agent(task, entropy, link, identity, rounds):
+    if rounds is None:
+        agent = Agent(task, entropy, link, identity.pseudonym)
+    else:
+        from tinyldp_device.rounds import RoundAgent
+
+        agent = RoundAgent(task, entropy, link, identity.pseudonym, rounds)
+    if identity.ended:
+        agent.health = COUNTER_END
+    return agent
 
 
 def _state(slots):
