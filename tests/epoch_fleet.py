@@ -112,15 +112,7 @@ class EpochFleet(Fleet):
     def play(self, ms=STEP):
         for _ in range(ms // STEP):
             self.now += STEP
-            for device in self.devices:
-                if not device.mute:
-                    self.up(device, device.tick(self.now))
-            due = [item for item in self.flying if item[0] <= self.now]
-            self.flying = [item for item in self.flying if item[0] > self.now]
-            for _, device, message in due:
-                reply = device.take(message)
-                if reply is not None and not device.mute:
-                    self.up(device, [reply])
+            self.live()
             self.rounds.turn(self.now)
             self.commit()
             for link, message in self.rounds.queries(self.now):

@@ -172,20 +172,24 @@ class Fleet:
     def play(self, ms=STEP):
         for _ in range(ms // STEP):
             self.now += STEP
-            for device in self.devices:
-                if not device.mute:
-                    self.up(device, device.tick(self.now))
-            due = [item for item in self.flying if item[0] <= self.now]
-            self.flying = [item for item in self.flying if item[0] > self.now]
-            for _, device, message in due:
-                reply = device.take(message)
-                if reply is not None and not device.mute:
-                    self.up(device, [reply])
+            self.live()
             for link, message in self.rounds.poll(self.now):
                 self.sent.append((link, message))
                 self.down(link, message)
                 self.rounds.asked(link, self.now)
             self.commit()
+
+    def live(self):
+        """What the devices do at this moment: their steps, and what has arrived."""
+        for device in self.devices:
+            if not device.mute:
+                self.up(device, device.tick(self.now))
+        due = [item for item in self.flying if item[0] <= self.now]
+        self.flying = [item for item in self.flying if item[0] > self.now]
+        for _, device, message in due:
+            reply = device.take(message)
+            if reply is not None and not device.mute:
+                self.up(device, [reply])
 
     def up(self, device, sent):
         self.intake.feed(device.link, sent, self.now, self.now)

@@ -74,3 +74,18 @@ def formatted():
     flash = Flash()
     os.VfsLfs2.mkfs(flash, readsize=32, progsize=32)
     return flash, mounted(flash)
+
+
+def cut_again(data):
+    """Cut the power at writes of the repair that follows a cut, too: yields when, and the flash."""
+    for again in (0, 1, 2, 1 << 20):
+        flash = Flash(bytearray(data))
+        try:
+            state = mounted(flash)
+            flash.power = flash.writes + again
+            state.load()
+        except Exception:
+            pass
+        after = flash.data
+        unplugged()
+        yield again, after

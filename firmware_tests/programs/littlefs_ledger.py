@@ -7,7 +7,7 @@ how many cuts there were and how often an answer was found stored or lost after 
 
 import sys
 
-from cut_flash import Flash, formatted, mounted, unplugged
+from cut_flash import Flash, cut_again, formatted, mounted, unplugged
 from helpers import round_task
 
 from tinyldp_device.ledger import FRESH, STORED, Ledger, provision
@@ -102,17 +102,7 @@ while not complete:
         pass
     data = flash.data
     unplugged()
-    # A second cut, in the repair after the first.
-    for again in (0, 1, 2, 1 << 20):
-        flash = Flash(bytearray(data))
-        try:
-            state = mounted(flash)
-            flash.power = flash.writes + again
-            state.load()
-        except Exception:
-            pass
-        after = flash.data
-        unplugged()
+    for again, after in cut_again(data):
         copied = Life()
         copied.now = life.now
         copied.drawn = list(life.drawn)

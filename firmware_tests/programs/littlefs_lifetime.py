@@ -8,7 +8,7 @@ found stored or lost after one.
 
 import sys
 
-from cut_flash import Flash, formatted, mounted, unplugged
+from cut_flash import Flash, cut_again, formatted, mounted, unplugged
 from helpers import Generator, epoch_task
 
 from tinyldp_device.epochs import Epochs
@@ -156,18 +156,8 @@ while not complete:
         pass
     data = flash.data
     unplugged()
-    # A second cut, in the repair after the first.
-    for again in (0, 1, 2, 1 << 20):
+    for again, after in cut_again(data):
         cut = (n, again)
-        flash = Flash(bytearray(data))
-        try:
-            state = mounted(flash)
-            flash.power = flash.writes + again
-            state.load()
-        except Exception:
-            pass
-        after = flash.data
-        unplugged()
         other = life.copy()
         try:
             other.boot(mounted(Flash(bytearray(after))))

@@ -5,7 +5,7 @@ Arguments: size of the payload; how many bytes of the block that was being writt
 
 import sys
 
-from cut_flash import Flash, formatted, mounted, unplugged
+from cut_flash import Flash, cut_again, formatted, mounted, unplugged
 
 SIZE = int(sys.argv[1])
 Flash.arrives = int(sys.argv[2])
@@ -31,17 +31,7 @@ while not complete:
         pass
     data = flash.data
     unplugged()
-    # A second cut, in the repair after the first.
-    for again in (0, 1, 2, 1 << 20):
-        flash = Flash(bytearray(data))
-        try:
-            state = mounted(flash)
-            flash.power = flash.writes + again
-            state.load()
-        except Exception:
-            pass
-        after = flash.data
-        unplugged()
+    for again, after in cut_again(data):
         try:
             payload = mounted(Flash(bytearray(after))).load()
         except Exception as error:
