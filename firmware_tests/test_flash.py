@@ -560,6 +560,20 @@ def test_a_sample_that_cannot_start(
     assert heard(board)["task"] == OLD.id
 
 
+def test_a_board_with_too_little_memory(
+    sample: Path,
+    task_file: Path,
+    need: Callable[[str, str | None], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It says so itself, in one line, and flash says it, too."""
+    need("serial", Serial.missing() or RelayedBoard.missing())
+    with RelayedBoard(heap="48K") as small:
+        arguments = [task_file, "--port", small.port, "--sample", sample, "--uncertified"]
+        assert cli.main(["flash", *map(str, arguments)]) == 2
+    assert "not started: the board's memory is too small" in capsys.readouterr().err
+
+
 def test_emulated_microbit(
     task_file: Path, sample: Path, need: Callable[[str, str | None], None]
 ) -> None:

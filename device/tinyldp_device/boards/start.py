@@ -17,7 +17,7 @@ from tinyldp_protocol.messages import COUNTER_END
 from tinyldp_protocol.task import TaskError, read_file
 
 _SLICE = 50
-_NO_ROOM = "the board's memory is too small for this Task: flash with --mpy, or plan a smaller one."
+NO_ROOM = "the board's memory is too small: flash with --mpy, or plan a smaller Task."
 
 
 class Clock:
@@ -66,7 +66,7 @@ def start(board, task_path, sample):
     except OSError as error:
         return _not_started("the board's files can't be read or written (%s)." % error)
     except MemoryError:
-        return _not_started(_NO_ROOM)
+        return _not_started(NO_ROOM)
     line = board.open_line()
     agent = None
     try:
@@ -80,7 +80,7 @@ def start(board, task_path, sample):
     finally:
         line.close()
     if agent is None:
-        _not_started(_NO_ROOM)
+        _not_started(NO_ROOM)
 
 
 def _not_started(why):

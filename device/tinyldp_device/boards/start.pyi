@@ -5,6 +5,8 @@ from tinyldp_device.boards.files import FileSlot
 from tinyldp_device.boards.repl import ReplLine
 from tinyldp_device.entropy import Source
 
+NO_ROOM: str
+
 @type_check_only
 class _Board(Protocol):
     def source(self) -> Source: ...

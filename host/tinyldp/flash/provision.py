@@ -30,6 +30,7 @@ from tinyldp.flash.lifetimes import lifetime_data
 from tinyldp.flash.stored import Order, Progress, no_sample, refuse_foreign_main
 from tinyldp.lanes.board import Board
 from tinyldp.lanes.packages import PACKAGES, compile_module, sources
+from tinyldp_device.boards.start import NO_ROOM
 from tinyldp_protocol.task import Task, write_file
 
 OLDEST = (1, 20)
@@ -65,9 +66,12 @@ def version():
 
 if version():
     sys.path.insert(0, "{ROOT}/" + version())
-    import {_START}
-
-    {_START}.main()
+    try:
+        import {_START}
+    except MemoryError:
+        print("tinyldp: not started: {NO_ROOM}")
+    else:
+        {_START}.main()
 else:
     print("tinyldp: flashing was interrupted the first time; flash again.")
 """
