@@ -408,8 +408,9 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
             )
     from tinyldp.flash.build import SAMPLE
     from tinyldp.flash.microbit import flash_microbit
-    from tinyldp.flash.provision import read_sample
+    from tinyldp.flash.provision import STARTS, read_sample
     from tinyldp.lanes import open_lane
+    from tinyldp.lanes.first_words import first_error
     from tinyldp.lanes.port import Port
     from tinyldp.progress import FileProgress
 
@@ -426,6 +427,11 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                 lifetime=_units(options.allowance),
                 progress=progress.update,
             )
+        why = first_error(
+            lambda deadline: process.read(1, max(0.0, deadline - time.monotonic())), STARTS
+        )
+        if why:
+            raise UserError(f"The Task does not start on the emulated micro:bit: {why}.")
         with Port(process) as port:
             result = {
                 "lane": options.lane,

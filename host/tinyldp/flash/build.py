@@ -191,7 +191,7 @@ def build_microbit(
     for what, size, most in (
         ("the data of its Task", data, largest),
         ("its longest line of code", longest, LONGEST_LINE),
-        ("the largest buffer of its Task", max(buffers), LARGEST_BUFFER),
+        ("the largest buffer of its Task", max(*buffers, _literal(task)), LARGEST_BUFFER),
         ("its sample.py", len(sample), both - data),
     ):
         if size > most:
@@ -302,6 +302,11 @@ def task_buffers(task: Task) -> list[int]:
     elif task.mechanism == CRR_BATCH:
         sizes.append(2 * len(task.table or ()))
     return sizes
+
+
+def _literal(task: Task) -> int:
+    """Bytes that the numbers of a table take at once, a word each, while it is made of them."""
+    return 8 + 4 * len(task.table or ())
 
 
 def _line(node: ast.stmt) -> bytes:

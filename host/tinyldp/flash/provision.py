@@ -43,7 +43,7 @@ USES = (f"{ROOT}/use0", f"{ROOT}/use1")
 BOARDS = {"esp32": "esp32", "rp2": "rp2", "pyboard": "stm32", "linux": "unix", "darwin": "unix"}
 _START = "tinyldp_start"
 # Seconds in which a board says its first hello, or why it can't.
-_STARTS = 10
+STARTS = 10
 _MARK = "# Written by `tinyldp flash`, which keeps it: the sensor's own code is in sample.py."
 MAIN = f"""{_MARK}
 import sys
@@ -180,7 +180,7 @@ def flash(
         finally:
             # Whatever came in between, what ran there before goes on.
             with contextlib.suppress(UserError):
-                said = board.restart(_STARTS if done else 0)
+                said = board.restart(STARTS if done else 0)
     if said:
         raise UserError(f"The Task is on the board, but does not start there: {said}.")
     assert done is not None

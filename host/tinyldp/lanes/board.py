@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyldp.errors import UserError
+from tinyldp.lanes.first_words import first_error
 from tinyldp.stoppable import Stoppable
 
 # So many Ctrl-C in a row end the agent, whose line is binary (see boards/repl.py).
@@ -31,8 +32,6 @@ _ENTER = 8
 _LONGEST = 15
 _ATTEMPTS = 6
 _TO_RESET = 60
-# Bytes before a prompt: more than any traceback.
-_MOST_WORDS = 4096
 _TREE = """
 import os
 def _t(d):
@@ -151,21 +150,9 @@ class Board(Stoppable):
             self.serial.write(b"\x04")
             self._until(b"soft reboot\r\n")
         try:
-            return _error(self._first_words(seconds))
+            return first_error(self.receive, seconds)
         finally:
             self.unplug()
-
-    def _first_words(self, seconds: float) -> bytes:
-        """What is said up to the prompt; nothing, when it is binary or there is no prompt."""
-        deadline = time.monotonic() + seconds
-        said = b""
-        while seconds and (part := self.receive(deadline)):
-            said += part
-            if b"\0" in said or len(said) > _MOST_WORDS:
-                break
-            if said.endswith(b">>> "):
-                return said
-        return b""
 
     def clear(self) -> None:
         """Soft reset that does not run main.py: an empty heap."""
@@ -469,18 +456,6 @@ class Board(Stoppable):
         """Close the port and leave the board as it is."""
         with contextlib.suppress(OSError):
             self._transport.close()
-
-
-def _error(said: bytes) -> str:
-    """The last line of a traceback, or one of our own."""
-    failed = False
-    for line in said.decode(errors="replace").splitlines():
-        if line.startswith("tinyldp: "):
-            return line.removeprefix("tinyldp: ").rstrip(". ")
-        failed = failed or line.startswith("Traceback ")
-        if failed and line[:1].isalpha() and not line.startswith("Traceback "):
-            return line.rstrip(". ")
-    return ""
 
 
 def _of_port(error: OSError) -> bool:
