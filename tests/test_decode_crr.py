@@ -194,8 +194,11 @@ def covered(found: Population, kind: str, truth: np.ndarray, width: float) -> in
     """How many of the intervals, `width` times as wide, hold the truth."""
     middle = getattr(found, "raw" if kind == "raw" else "smoothed")
     spread = getattr(found, "variances" if kind == "raw" else "spreads")
-    half = width * 1.959963984540054 * np.sqrt(spread)
-    return int((np.abs(middle - truth) <= half)[:, 0].sum())
+    half = 1.959963984540054 * np.sqrt(spread)
+    if kind == "raw":
+        # All are counted, and many lies told: a half of a device is allowed for.
+        half += 0.5 / SIZE
+    return int((np.abs(middle - truth) <= width * half)[:, 0].sum())
 
 
 def coverage(task: Task, model: Task, kind: str, seed: int) -> dict[float, int]:

@@ -34,7 +34,7 @@ from tinyldp.crr.blocks import AllBeliefs, make_beliefs
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
-from tinyldp.estimate.crr_raw import raw_sums
+from tinyldp.estimate.crr_raw import half_width, raw_sums
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 
@@ -73,8 +73,8 @@ class Population:
     releases or as the beliefs expect it, whichever is more. low, high: (J, d) limits of the share
     among all devices, whatever those have who are not counted.
     smoothed: (J, d); spreads: (J, d) its variance if the series follow the Task's chain;
-    smoothed_low, smoothed_high: (J, d). Limits lie in 0..1, each alone with `confidence`
-    (normal: so for some tens of devices or more).
+    smoothed_low, smoothed_high: (J, d). Limits lie in 0..1, each alone with `confidence`:
+    those of raw for 20 devices or more (half_width), of smoothed for some tens (normal).
     leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
     the same of all that it released so far. gain, learned: (J,) what was learned of a value on
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
@@ -149,8 +149,7 @@ def population(
 ) -> Population:
     """Estimate the shares of the values at some steps (absent: all), and what was given away.
 
-    released, present, ended, beliefs: as decode takes them. Limits of raw shares are those of the
-    normal law: where hardly a lie is expected (100 devices, epsilon 4) those of 95 % held in 83 %.
+    released, present, ended, beliefs: as decode takes them.
     Raises UserError as decode does, and for a step at which no device is known.
     """
     symbols, known = _checked(task, released, present, ended)
@@ -186,16 +185,16 @@ def population(
     those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
     raw = unmixed[1] / those
     # A large h that is seldom may not have come up: then the first of these is far too small.
-    variances = np.maximum(unmixed[2], unmixed[3]) / those**2
+    spread = np.maximum(unmixed[2], unmixed[3])
     share = those / n
     # Each of the others may have the value, or none of them.
-    half = share * z * np.sqrt(variances) + (1 - share) / 2
+    half = half_width(spread, confidence) / n + (1 - share) / 2
     return Population(
         wanted,
         number,
         unmixed[0] / n,
         raw,
-        variances,
+        spread / those**2,
         *_limits(share * raw + (1 - share) / 2, half),
         smoothed,
         spreads,
