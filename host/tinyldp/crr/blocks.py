@@ -80,14 +80,6 @@ class BlockBeliefs(BeliefGraph):
         marginal = self.marginal[numbers, kept][:, np.newaxis] / PRIOR_SCALE
         return mixed(self.q, marginal, share, target != NOWHERE)
 
-    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
-        """(m,) what the releases kept[k] (m,) tell at most, and teach on average.
-
-        Against the device's belief; law and told, of who knows more, have no say (tables.nats).
-        """
-        del law, told
-        return self.leakage[numbers, kept], self.gain[numbers, kept]
-
     def _after(self, numbers: Array, released: Array) -> Array:
         return np.array(
             [self._updated(*edge) for edge in zip(numbers.tolist(), released.tolist(), strict=True)]
@@ -138,7 +130,7 @@ class BlockBeliefs(BeliefGraph):
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
 
-# Of whole blocks: the same attributes and methods for whoever smooths what was released.
+# Of whole blocks.
 OfBlocks = BlockBeliefs | TableBeliefs
 AllBeliefs = Beliefs | OfBlocks
 

@@ -17,7 +17,10 @@ then: far from 0, they show that smoothed estimates lean.
 
 Losses must not depend on values, and from a device's first lost release on its belief is unknown:
 only what comes before is used. Whole blocks (CRR_BATCH) are smoothed alike, with a block in the
-place of a value; what one tells stands at its first step, and there is no raw estimate.
+place of a value; what one tells stands at its first step, and there is no raw estimate. With a
+table there is no belief, and M is known after a loss, too: of steps that did not arrive nothing is
+said but by the chain and the releases before and after, of a block of which a part arrived, that it
+was one of those with these symbols, with M summed up over them.
 """
 
 from __future__ import annotations
@@ -42,6 +45,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+# Steps that may be lost before one that is used, in all and for each that arrived: whoever claims
+# more makes more work than sense.
+_MOST_LOST = 1 << 14
+_LOST_EACH = 4
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
 
@@ -51,10 +58,12 @@ class Decoded:
     """What n devices' releases say of each of their steps.
 
     posterior: (n, T, d) probability of each value given all the device's releases; NaN where
-    nothing is known. known: (n, T) whether everything up to this step is there. leakage: (n, T)
-    nats by which this release made some value likelier or less likely, at most -ln q; NaN where
-    not known. Its sum over steps is what the whole series tells of some series of values. gain:
-    (n, T) nats that were learned of the value, on average if the series follow the Task's chain.
+    nothing is known. known: (n, T) whether everything up to this step is there; with a table,
+    whether this step's block or a later one is there. leakage: (n, T) nats by which this release
+    made some value likelier or less likely, at most -ln q; 0 where it did not arrive, NaN where
+    nothing is known. Its sum over steps is what the whole series tells of some series of values.
+    gain: (n, T) nats that were learned of the value, on average if the series follow the Task's
+    chain.
     """
 
     posterior: Floats
@@ -65,7 +74,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Population:
-    """What is known of all devices together at J steps, of those whose releases are known there.
+    """What is known of all devices together at J steps, of those that are known there (Decoded).
 
     steps: (J,) from 0. devices: (J,). counted: (J, d) the share of these that raw rests on, who
     depend on earlier releases alone. raw: (J, d) shares of the values among these, unbiased given
@@ -78,9 +87,9 @@ class Population:
     leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
     the same of all that it released so far. gain, learned: (J,) what was learned of a value on
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
-    symbols. excess: (d, d) of all steps after the first, how much more often than the chain has
-    it a symbol (columns) followed another one (rows), of its followers; surprise: (d, d) the
-    same in standard deviations.
+    symbols that arrived, NaN where none did. excess: (d, d) of all steps after the first, how much
+    more often than the chain has it a symbol (columns) followed another one (rows), of its
+    followers; surprise: (d, d) the same in standard deviations.
     """
 
     steps: Integers
@@ -122,12 +131,13 @@ def decode(
     is faster (absent: found anew).
     Raises UserError for arrays that do not fit, and for releases that no device can have made.
     """
-    symbols, known = _checked(task, released, present, ended)
+    symbols, here, known = _checked(task, released, present, ended)
     none = np.zeros(0, dtype=np.int64)
     found = make_beliefs(task) if beliefs is None else beliefs
     wanted = _Wanted(none, none, 0.0)
     parts = [
-        _any(task, symbols[part], known[part], wanted, found) for part in _parts(task, symbols)
+        _any(task, symbols[part], here[part], known[part], wanted, found)
+        for part in _parts(task, symbols)
     ]
     return Decoded(
         np.concatenate([part.posterior for part in parts]),
@@ -152,14 +162,19 @@ def population(
     released, present, ended, beliefs: as decode takes them.
     Raises UserError as decode does, and for a step at which no device is known.
     """
-    symbols, known = _checked(task, released, present, ended)
+    symbols, arrived, known = _checked(task, released, present, ended)
     length = symbols.shape[1]
     wanted = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
     if not wanted.size or wanted.min() < 0 or wanted.max() >= length:
         raise UserError(f"The steps must lie in 0..{length - 1}.")
     number = known[:, wanted].sum(axis=0)
     if not number.all():
-        raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
+        step = wanted[number == 0][0]
+        raise UserError(
+            f"Of no device anything is there from step {step} on."
+            if task.rule == TABLE
+            else f"Of no device everything is there up to step {step}."
+        )
     sums = np.zeros((2, len(wanted), task.symbols))
     unmixed = np.zeros((4, len(wanted), task.symbols))
     z = float(ndtri((1 + confidence) / 2))
@@ -169,7 +184,9 @@ def population(
     drawn = np.zeros((3, task.symbols, task.symbols))
     for part in _parts(task, symbols):
         here = known[part][:, wanted]
-        said = _any(task, symbols[part], known[part], _Wanted(wanted, number, z), found)
+        said = _any(
+            task, symbols[part], arrived[part], known[part], _Wanted(wanted, number, z), found
+        )
         drawn += said.drawn
         chosen = np.where(here[:, :, np.newaxis], said.posterior[:, wanted], 0.0)
         sums[0] += chosen.sum(axis=0)
@@ -205,19 +222,20 @@ def population(
         nats[3],
         nats[4] / number,
         nats[6] / number,
-        _shares(task, symbols, known, wanted) / n,
+        _shares(task, symbols, arrived, wanted),
         drawn[0] / np.maximum(drawn[2], 1),
         drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
         confidence,
     )
 
 
-def _shares(task: Task, symbols: Integers, known: Flags, wanted: Integers) -> Floats:
-    """(J, d) how often each symbol was released."""
+def _shares(task: Task, symbols: Integers, here: Flags, wanted: Integers) -> Floats:
+    """(J, d) how often each symbol was released, of those that are here."""
     counts = np.zeros((len(wanted), task.symbols))
     for row, step in zip(counts, wanted, strict=True):
-        row += np.bincount(symbols[known[:, step], step], minlength=task.symbols)
-    return counts
+        row += np.bincount(symbols[here[:, step], step], minlength=task.symbols)
+    number = counts.sum(axis=1, keepdims=True)
+    return counts / np.where(number > 0, number, np.nan)
 
 
 def _limits(middle: Floats, half: Floats) -> tuple[Floats, Floats]:
@@ -229,8 +247,8 @@ def _checked(
     released: npt.ArrayLike,
     present: npt.ArrayLike | None,
     ended: npt.ArrayLike,
-) -> tuple[Integers, Flags]:
-    """Symbols, and which are there with all that came before them, and with their whole block."""
+) -> tuple[Integers, Flags, Flags]:
+    """Symbols, which of them are there and of use, and the steps that are known (known_steps)."""
     if task.mechanism not in (CRR, CRR_BATCH):
         raise UserError("Only releases of CRR can be smoothed.")
     symbols = np.asarray(released)
@@ -240,14 +258,29 @@ def _checked(
     if here.shape != symbols.shape:
         raise UserError("What is present must have the shape of the released symbols.")
     known = known_steps(task, here, ended)
-    symbols = np.where(known, symbols, 0).astype(np.int64)
+    here = here & known
+    symbols = np.where(here, symbols, 0).astype(np.int64)
     if symbols.min() < 0 or symbols.max() >= task.symbols:
         raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
-    return symbols, known
+    return symbols, here, known
 
 
 def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
-    """(n, T) which steps are there with all before them and, of blocks, with their whole block."""
+    """(n, T) which steps are there with all before them and, of blocks, with their whole block.
+
+    With a table: all up to the last block that is whole, but for one that claims far more losses
+    than arrived.
+    """
+    steps = np.arange(present.shape[1])
+    if task.rule == TABLE:
+        blocks = present.shape[1] // task.block
+        each = present[:, : blocks * task.block].reshape(-1, blocks, task.block)
+        arrived = each.sum(axis=2).cumsum(axis=1)
+        ends = np.arange(1, blocks + 1) * task.block
+        near = ends - arrived <= _MOST_LOST + _LOST_EACH * arrived
+        last = (each.all(axis=2) & near) * np.arange(1, blocks + 1)
+        last = last.max(axis=1, initial=0)
+        return steps < last[:, np.newaxis] * task.block
     known = np.logical_and.accumulate(present, axis=1)
     if task.block is None:
         return known
@@ -255,10 +288,8 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
     # A short block is one that nothing follows.
     whole = np.broadcast_to(np.asarray(ended, np.bool_), len(present))
     whole = whole & (present.sum(axis=1) == there)
-    # With a table no device releases one.
-    whole = whole & (task.rule != TABLE)
     there = np.where(whole, there, there // task.block * task.block)
-    return np.arange(present.shape[1]) < there[:, np.newaxis]
+    return steps < there[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -286,14 +317,19 @@ class _Said:
 
 
 def _any(
-    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: AllBeliefs
+    task: Task,
+    symbols: Integers,
+    here: Flags,
+    known: Flags,
+    wanted: _Wanted,
+    beliefs: AllBeliefs,
 ) -> _Said:
     """Of blocks, too, which have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
         return _smoothed(task, symbols, known, wanted, beliefs)
     d = task.symbols
     none = np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
-    return _Said(*smoothed_blocks(task, symbols, known, beliefs), *none)
+    return _Said(*smoothed_blocks(task, symbols, here, known, beliefs), *none)
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:
