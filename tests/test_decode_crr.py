@@ -248,7 +248,7 @@ def test_intervals_cover(task: Task, model: Task, kind: str) -> None:
 
 def test_a_fault_in_the_decoder_is_seen() -> None:
     """Intervals of half the width, on one step of many devices."""
-    faulty = planted(crr, "sums[1] / n**2", "sums[1] / n**2 / 4")
+    faulty = planted(crr, "sums.values[1] / n**2", "sums.values[1] / n**2 / 4")
     values, released = series(STICKY, 3000, 12, 6)
     found = faulty.population(STICKY, released, steps=[11])
     sound = population(STICKY, released, steps=[11])

@@ -163,42 +163,90 @@ def population(
     Raises UserError as decode does, and for a step at which no device is known.
     """
     symbols, arrived, known = _checked(task, released, present, ended)
-    length = symbols.shape[1]
-    wanted = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
-    if not wanted.size or wanted.min() < 0 or wanted.max() >= length:
+    asked = _asked(steps, symbols.shape[1])
+    z = float(ndtri((1 + confidence) / 2))
+    wanted = _Wanted(asked, _numbers(task, known, asked), z)
+    found = make_beliefs(task) if beliefs is None else beliefs
+    sums = _Sums(len(asked), task.symbols)
+    for part in _parts(task, symbols):
+        said = _any(task, symbols[part], arrived[part], known[part], wanted, found)
+        sums.add(said, known[part], asked)
+    number = wanted.devices
+    n = number[:, np.newaxis]
+    smoothed, spreads = sums.values[0] / n, sums.values[1] / n**2
+    return Population(
+        asked,
+        number,
+        *_raw(sums.unmixed, n, confidence),
+        smoothed,
+        spreads,
+        *_limits(smoothed, z * np.sqrt(spreads)),
+        sums.nats[0] / number,
+        sums.nats[1],
+        sums.nats[2] / number,
+        sums.nats[3],
+        sums.nats[4] / number,
+        sums.nats[6] / number,
+        _shares(task, symbols, arrived, asked),
+        sums.drawn[0] / np.maximum(sums.drawn[2], 1),
+        sums.drawn[0] / np.sqrt(np.maximum(sums.drawn[1], 1e-9)),
+        confidence,
+    )
+
+
+def _asked(steps: npt.ArrayLike | None, length: int) -> Integers:
+    """(J,) the steps that are asked for."""
+    asked = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
+    if not asked.size or asked.min() < 0 or asked.max() >= length:
         raise UserError(f"The steps must lie in 0..{length - 1}.")
-    number = known[:, wanted].sum(axis=0)
+    return asked
+
+
+def _numbers(task: Task, known: Flags, asked: Integers) -> Integers:
+    """(J,) how many devices are known at each of these steps: at least one."""
+    number = known[:, asked].sum(axis=0)
     if not number.all():
-        step = wanted[number == 0][0]
+        step = asked[number == 0][0]
         raise UserError(
             f"Of no device anything is there from step {step} on."
             if task.rule == TABLE
             else f"Of no device everything is there up to step {step}."
         )
-    sums = np.zeros((2, len(wanted), task.symbols))
-    unmixed = np.zeros((4, len(wanted), task.symbols))
-    z = float(ndtri((1 + confidence) / 2))
-    # In sum and at most, of a release, and of all so far: leakages, then gains.
-    nats = np.zeros((8, len(wanted)))
-    found = make_beliefs(task) if beliefs is None else beliefs
-    drawn = np.zeros((3, task.symbols, task.symbols))
-    for part in _parts(task, symbols):
-        here = known[part][:, wanted]
-        said = _any(
-            task, symbols[part], arrived[part], known[part], _Wanted(wanted, number, z), found
-        )
-        drawn += said.drawn
-        chosen = np.where(here[:, :, np.newaxis], said.posterior[:, wanted], 0.0)
-        sums[0] += chosen.sum(axis=0)
-        sums[1] += (chosen * (1 - chosen)).sum(axis=0)
-        unmixed += said.unmixed
+    return number
+
+
+class _Sums:
+    """Of all devices, at J steps, what is said of a part of them after the other.
+
+    values: (2, J, d) sums of the posteriors, and of their variances. unmixed, drawn: as of _Said.
+    nats: (8, J) in sum and at most, of a release and of all so far: leakages, then gains.
+    """
+
+    def __init__(self, steps: int, symbols: int) -> None:
+        self.values = np.zeros((2, steps, symbols))
+        self.unmixed = np.zeros((4, steps, symbols))
+        self.drawn = np.zeros((3, symbols, symbols))
+        self.nats = np.zeros((8, steps))
+
+    def add(self, said: _Said, known: Flags, asked: Integers) -> None:
+        """What is said of m devices, where they are known (m, T), at these steps (J,)."""
+        self.drawn += said.drawn
+        self.unmixed += said.unmixed
+        here = known[:, asked]
+        chosen = np.where(here[:, :, np.newaxis], said.posterior[:, asked], 0.0)
+        self.values[0] += chosen.sum(axis=0)
+        self.values[1] += (chosen * (1 - chosen)).sum(axis=0)
         kinds = said.leakage, said.leakage.cumsum(1), said.gain, said.gain.cumsum(1)
         for at, each in enumerate(kinds):
-            there = np.where(here, each[:, wanted], 0.0)
-            nats[2 * at] += there.sum(axis=0)
-            np.maximum(nats[2 * at + 1], there.max(axis=0), out=nats[2 * at + 1])
-    n = number[:, np.newaxis]
-    smoothed, spreads = sums[0] / n, sums[1] / n**2
+            there = np.where(here, each[:, asked], 0.0)
+            self.nats[2 * at] += there.sum(axis=0)
+            np.maximum(self.nats[2 * at + 1], there.max(axis=0), out=self.nats[2 * at + 1])
+
+
+def _raw(
+    unmixed: Floats, n: Integers, confidence: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """(J, d) of n (J, 1) devices: counted, raw, variances, low and high of Population."""
     those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
     raw = unmixed[1] / those
     # A large h that is seldom may not have come up: then the first of these is far too small.
@@ -206,27 +254,8 @@ def population(
     share = those / n
     # Each of the others may have the value, or none of them.
     half = half_width(spread, confidence) / n + (1 - share) / 2
-    return Population(
-        wanted,
-        number,
-        unmixed[0] / n,
-        raw,
-        spread / those**2,
-        *_limits(share * raw + (1 - share) / 2, half),
-        smoothed,
-        spreads,
-        *_limits(smoothed, z * np.sqrt(spreads)),
-        nats[0] / number,
-        nats[1],
-        nats[2] / number,
-        nats[3],
-        nats[4] / number,
-        nats[6] / number,
-        _shares(task, symbols, arrived, wanted),
-        drawn[0] / np.maximum(drawn[2], 1),
-        drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
-        confidence,
-    )
+    limits = _limits(share * raw + (1 - share) / 2, half)
+    return unmixed[0] / n, raw, spread / those**2, *limits
 
 
 def _shares(task: Task, symbols: Integers, here: Flags, wanted: Integers) -> Floats:
