@@ -159,9 +159,10 @@ class _OfTable:
     def __init__(self, beliefs: TableBeliefs) -> None:
         self.block = beliefs.block
         self._kernel = beliefs.kernel
+        self._powers = beliefs.symbols ** np.arange(beliefs.block)[::-1]
         # (n^w, w) the symbols of each block.
-        powers = beliefs.symbols ** np.arange(beliefs.block)[::-1]
-        self._symbols = np.arange(len(beliefs.kernel))[:, np.newaxis] // powers % beliefs.symbols
+        blocks = np.arange(len(beliefs.kernel))[:, np.newaxis]
+        self._symbols = blocks // self._powers % beliefs.symbols
 
     def begin(self, n: int) -> None:
         """Nothing is to be known of n devices."""
@@ -172,10 +173,12 @@ class _OfTable:
         """As of _OfBeliefs; all blocks are whole. What is told is against the law."""
         del devices
         told = np.empty_like(law)
-        # Some of the blocks that may have been released, as far as they have arrived.
-        for part in np.unique(here, axis=0):
-            mine = (here == part).all(axis=1)
-            same = (symbols[mine][:, np.newaxis, part] == self._symbols[:, part]).all(axis=2)
+        places = here @ (1 << np.arange(self.block))
+        for pattern in np.unique(places):
+            mine = places == pattern
+            powers = np.where(here[mine.argmax()], self._powers, 0)
+            # Which blocks may have been released, for they have the symbols that arrived.
+            same = (symbols[mine] @ powers)[:, np.newaxis] == self._symbols @ powers
             told[mine] = same @ self._kernel.T
         if not told.any(axis=1).all():
             raise _impossible(start)
