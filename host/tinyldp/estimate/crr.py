@@ -25,7 +25,6 @@ was one of those with these symbols, with M summed up over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +33,10 @@ from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import AllBeliefs, make_beliefs
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
-from tinyldp.estimate.crr_raw import half_width, raw_sums
+from tinyldp.estimate.crr_raw import half_width
+from tinyldp.estimate.crr_steps import Wanted, smoothed_steps
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 
@@ -134,7 +133,7 @@ def decode(
     symbols, here, known = _checked(task, released, present, ended)
     none = np.zeros(0, dtype=np.int64)
     found = make_beliefs(task) if beliefs is None else beliefs
-    wanted = _Wanted(none, none, 0.0)
+    wanted = Wanted(none, none, 0.0)
     parts = [
         _any(task, symbols[part], here[part], known[part], wanted, found)
         for part in _parts(task, symbols)
@@ -165,7 +164,7 @@ def population(
     symbols, arrived, known = _checked(task, released, present, ended)
     asked = _asked(steps, symbols.shape[1])
     z = float(ndtri((1 + confidence) / 2))
-    wanted = _Wanted(asked, _numbers(task, known, asked), z)
+    wanted = Wanted(asked, _numbers(task, known, asked), z)
     found = make_beliefs(task) if beliefs is None else beliefs
     sums = _Sums(len(asked), task.symbols)
     for part in _parts(task, symbols):
@@ -322,15 +321,6 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """The steps (J,) of which shares are, how many devices of all are there, and z of intervals."""
-
-    steps: Integers
-    devices: Integers
-    z: float
-
-
-@dataclass(frozen=True)
 class _Said:
     """What releases say: posterior, leakage and gain of each (Decoded), and of all together.
 
@@ -350,12 +340,12 @@ def _any(
     symbols: Integers,
     here: Flags,
     known: Flags,
-    wanted: _Wanted,
+    wanted: Wanted,
     beliefs: AllBeliefs,
 ) -> _Said:
     """Of blocks, too, which have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
-        return _smoothed(task, symbols, known, wanted, beliefs)
+        return _Said(*smoothed_steps(task, symbols, known, wanted, beliefs))
     d = task.symbols
     none = np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
     return _Said(*smoothed_blocks(task, symbols, here, known, beliefs), *none)
@@ -366,61 +356,3 @@ def _parts(task: Task, symbols: Integers) -> list[slice]:
     each = task.symbols ** (task.block or 1)
     size = max(1, _HELD // (symbols.shape[1] * each))
     return [slice(at, at + size) for at in range(0, len(symbols), size)]
-
-
-def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[Integers, Integers]]:
-    """At each step: the devices that are known there, and their beliefs' numbers."""
-    devices = np.arange(len(symbols))
-    numbers = np.zeros(len(symbols), dtype=np.int64)
-    for step in range(symbols.shape[1]):
-        still = known[devices, step]
-        devices, numbers = devices[still], numbers[still]
-        if not len(devices):
-            return
-        yield devices, numbers
-        numbers = beliefs.follow(numbers, symbols[devices, step])
-
-
-def _smoothed(
-    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: Beliefs
-) -> _Said:
-    """Of single steps, by going forward and then back."""
-    n, length = symbols.shape
-    d = task.symbols
-    transitions = np.array(task.transitions).reshape(d, d) / ROW_SCALE
-    # By steps, as they are worked on.
-    told = np.ones((length, n, d))
-    forward = np.full((length, n, d), np.nan)
-    leakage, gain = np.full((2, n, length), np.nan)
-    unmixed = np.zeros((4, len(wanted.steps), d))
-    drawn = np.zeros((3, d, d))
-    ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
-    for step, (devices, numbers) in enumerate(_walk(beliefs, symbols, known)):
-        released = symbols[devices, step]
-        told[step, devices] = beliefs.told(numbers, released)
-        leakage[devices, step] = beliefs.leakage[numbers, released]
-        gain[devices, step] = beliefs.gain[numbers, released]
-        if step:
-            law = beliefs.marginal(numbers)
-            beyond = np.stack([np.eye(d)[released] - law, law * (1 - law), np.ones_like(law)])
-            before = np.eye(d)[symbols[devices, step - 1]]
-            drawn += np.einsum("na,kny->kay", before, beyond)
-        now = ahead[devices] * told[step, devices]
-        total = now.sum(axis=1, keepdims=True)
-        if not total.all():
-            raise UserError(f"No device can have released what one did at its step {step}.")
-        now /= total
-        forward[step, devices] = now
-        ahead[devices] = now @ transitions
-        here = wanted.steps == step
-        if here.any():
-            repeated = wanted.devices[here][0] / len(devices)
-            sums = raw_sums(beliefs, numbers, released, repeated, wanted.z)
-            unmixed[:, here] = sums[:, np.newaxis]
-    backward = np.ones((n, d))
-    for step in range(length - 1, -1, -1):
-        both = forward[step] * backward
-        forward[step] = both / both.sum(axis=1, keepdims=True)
-        backward = (told[step] * backward) @ transitions.T
-        backward /= backward.sum(axis=1, keepdims=True)
-    return _Said(forward.transpose(1, 0, 2), leakage, gain, unmixed, drawn)
