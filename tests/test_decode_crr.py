@@ -194,8 +194,11 @@ def covered(found: Population, kind: str, truth: np.ndarray, width: float) -> in
     """How many of the intervals, `width` times as wide, hold the truth."""
     middle = getattr(found, "raw" if kind == "raw" else "smoothed")
     spread = getattr(found, "variances" if kind == "raw" else "spreads")
-    half = width * 1.959963984540054 * np.sqrt(spread)
-    return int((np.abs(middle - truth) <= half)[:, 0].sum())
+    half = 1.959963984540054 * np.sqrt(spread)
+    if kind == "raw":
+        # All are counted, and many lies told: a half of a device is allowed for.
+        half += 0.5 / SIZE
+    return int((np.abs(middle - truth) <= width * half)[:, 0].sum())
 
 
 def coverage(task: Task, model: Task, kind: str, seed: int) -> dict[float, int]:
@@ -245,7 +248,7 @@ def test_intervals_cover(task: Task, model: Task, kind: str) -> None:
 
 def test_a_fault_in_the_decoder_is_seen() -> None:
     """Intervals of half the width, on one step of many devices."""
-    faulty = planted(crr, "sums[1] / n**2", "sums[1] / n**2 / 4")
+    faulty = planted(crr, "sums.values[1] / n**2", "sums.values[1] / n**2 / 4")
     values, released = series(STICKY, 3000, 12, 6)
     found = faulty.population(STICKY, released, steps=[11])
     sound = population(STICKY, released, steps=[11])

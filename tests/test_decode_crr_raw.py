@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from tests.crr_studies import crr_task
 from tests.crr_tasks import random_crr, sticky
@@ -108,7 +110,7 @@ def covered(module: ModuleType, task: Task, step: int, kept: slice) -> float:
 def test_intervals_hold_the_share_of_all() -> None:
     """At least 95 % of 1,200, less 5.5 deviations of a binomial: 91.5 %; and not without room."""
     assert covered(crr, MIXED, 1, slice(3)) > 0.915
-    narrow = planted(crr, "np.sqrt(variances) + (1 - share) / 2", "np.sqrt(variances)")
+    narrow = planted(crr, " / n + (1 - share) / 2", " / n")
     assert covered(narrow, MIXED, 1, slice(3)) < 0.915
 
 
@@ -120,6 +122,85 @@ def test_a_seldom_large_number_that_did_not_come_up_is_not_forgotten() -> None:
     assert covered(crr, task, 1, slice(1)) > 0.89
     blind = planted(crr, "np.maximum(unmixed[2], unmixed[3])", "np.maximum(unmixed[2], 0)")
     assert covered(blind, task, 5, slice(1)) < 0.89
+
+
+# Of fleets of one size, each with an interval for every value.
+FLEETS = 800
+# Of their intervals of 95 %: 5.5 deviations of a binomial, as if each fleet had one alone.
+LEAST = 0.95 - 5.5 * np.sqrt(0.95 * 0.05 / FLEETS)
+
+
+@dataclass(frozen=True)
+class Fleets:
+    """The raw shares' errors at a step, half their intervals, and half of what the normal law asks
+    for, given the values: (fleets, 3) each, in devices.
+    """
+
+    error: np.ndarray
+    half: np.ndarray
+    normal: np.ndarray
+
+    def held(self, width: float = 1) -> float:
+        return float((np.abs(self.error) <= width * self.half + 1e-9).mean())
+
+    @property
+    def wider(self) -> float:
+        """How many times the normal law's the mean width is."""
+        return float(self.half.mean() / self.normal.mean())
+
+
+def fleets(module: ModuleType, epsilon: float, n: int, count: int = FLEETS) -> Fleets:
+    """Whose kernels can all be inverted, so that everybody is counted."""
+    task = sticky(3, epsilon, 0.45)
+    values, released = series(task, count * n, 2, 8)
+    beliefs = Beliefs(task)
+    numbers = beliefs.follow(np.zeros(count * n, np.int64), released[:, 0])
+    different, which = np.unique(numbers, return_inverse=True)
+    kernel = beliefs.kernel(different)
+    found, known = unmixed(kernel, beliefs.marginal(different))
+    assert known.all()
+    each = np.einsum("mxy,myz->mxz", kernel, found**2) - np.eye(3)
+    spread = each[which, values[:, 1]].reshape(count, n, 3).sum(axis=1)
+    error, half = [], []
+    for at in range(0, count * n, n):
+        part = slice(at, at + n)
+        shares = module.population(task, released[part], steps=[1], beliefs=beliefs)
+        truth = np.array([(values[part, 1] == x).sum() for x in range(3)])
+        error.append(n * shares.raw[0] - truth)
+        # Of both sides one at the least is not cut off at 0 or 1.
+        sides = shares.raw[0] - shares.low[0], shares.high[0] - shares.raw[0]
+        half.append(n * np.maximum(*sides))
+    return Fleets(np.array(error), np.array(half), ndtri(0.975) * np.sqrt(spread))
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(4, 20), (6, 100), (2, 100)])
+def test_intervals_hold_where_few_lies_are_told(epsilon: float, n: int) -> None:
+    """From one in ten fleets to some in each. False alarms: three of 5.5 deviations, 6e-8."""
+    found = fleets(crr, epsilon, n)
+    assert found.held() > LEAST
+    assert found.held(0.7) < LEAST
+
+
+def test_the_normal_law_alone_does_not_hold_there() -> None:
+    narrow = planted(crr_raw, "_CONTINUITY = 0.5", "_CONTINUITY = 0.0")
+    faulty = planted(crr, "half_width(spread, confidence)", "narrow(spread, confidence)")
+    vars(faulty)["narrow"] = narrow.half_width
+    assert fleets(faulty, 4, 20).held() < LEAST
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(6, 10), (3, 100), (2, 100)])
+def test_intervals_are_not_needlessly_wide(epsilon: float, n: int) -> None:
+    """At most 1.3 times the normal law's where that holds: hardly a lie in any fleet, or many."""
+    assert 0.99 < fleets(crr, epsilon, n, 100).wider < 1.3
+    wide = planted(crr, "half_width(spread, confidence)", "(1.3 * half_width(spread, confidence))")
+    assert fleets(wide, epsilon, n, 100).wider > 1.3
+
+
+def test_where_hardly_a_lie_is_told_there_is_nothing_to_allow_for() -> None:
+    variance = np.array([0.0, 0.04, 0.06, 1.0])
+    assert (crr_raw.half_width(variance, 0.95) - ndtri(0.975) * np.sqrt(variance)).tolist() == (
+        pytest.approx([0, 0, 0.5, 0.5])
+    )
 
 
 def test_who_widens_the_interval_is_left_out() -> None:

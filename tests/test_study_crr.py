@@ -76,7 +76,7 @@ def test_without_a_prior_the_long_run_is_the_prior(tmp_path):
 
 def test_the_integers_may_be_stated(tmp_path):
     text = STUDY.replace("epsilon = 1", "").replace(PRIOR, f"{PRIOR}\nthreshold = 1048576")
-    assert choose_crr(crr_study(tmp_path, text)).thresholds == [1 << 20]
+    assert choose_crr(crr_study(tmp_path, text)).task.thresholds == [1 << 20]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
     (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n7\n""\n')
     study = crr_study(tmp_path, TRAIN.replace("domain = 3", values))
     trained, training = trained_study(study)
-    device = Quantizer(choose_crr(study))
+    device = Quantizer(choose_crr(study).task)
     assert [device.symbol(reading) for reading in readings] == symbols
     n = study.domain
     assert trained.crr is not None
@@ -338,7 +338,7 @@ def test_bad_training_keys_get_one_sentence(tmp_path, new, sentence):
 
 def test_a_trained_task_is_of_its_study_without_the_series(tmp_path):
     (tmp_path / "t.csv").write_text("0\n1\n2\n0\n1\n")
-    task = choose_crr(crr_study(tmp_path, TRAIN))
+    task = choose_crr(crr_study(tmp_path, TRAIN)).task
     (tmp_path / "t.csv").unlink()
     load_study(write_crr(tmp_path, TRAIN)).check(task)
     other = TRAIN.replace('train = "t.csv"', 'train = "t.csv"\nrule = "min_error"')
@@ -457,7 +457,7 @@ def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
     assert f"Tables: {planned.crr.table_bytes:,} bytes" in text_plan(planned)
     # Room that is named is what counts, and no sweep asks for any.
     roomy = long + "[fleet]\nboard_memory = 5000\n"
-    task = choose_crr(crr_study(tmp_path, roomy))
+    task = choose_crr(crr_study(tmp_path, roomy)).task
     need = table_bytes(task)
     with pytest.raises(UserError, match=f"or name {need:,} or more in"):
         choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need - 1))))

@@ -15,7 +15,7 @@ from tinyldp.certify.text import _line
 from tinyldp.errors import UserError
 from tinyldp.figures import counted, fixed, percent
 from tinyldp.planning import choose, plan, text_plan
-from tinyldp.planning.crr_costs import described
+from tinyldp.planning.crr_text import described
 from tinyldp.report import columns
 from tinyldp.simulate import simulate, text_simulation
 

@@ -54,7 +54,7 @@ class BlockCoupling:
         self._memory = memory
         self._states = n**memory
         self._transitions = array("H", task.transitions)
-        self._carried = array("H", task.prior)
+        self.carried = array("H", task.prior)
         zeros = bytearray(2 * self.size)
         self.belief = array("H", zeros)
         self.target = array("H", zeros)
@@ -111,10 +111,10 @@ class BlockCoupling:
             for o in range(self.size):
                 belief[o] = 0
                 for i in range(o * others, o * others + others):
-                    belief[o] += self._carried[i]
+                    belief[o] += self.carried[i]
             return
         for i in range(states):
-            belief[i] = self._carried[i]
+            belief[i] = self.carried[i]
         while states < self.size:
             states *= n
             self._follow(belief, belief, states, 1)
@@ -260,7 +260,7 @@ class BlockCoupling:
         if self.length < self._memory:
             # The last block of all.
             return
-        carried = self._carried
+        carried = self.carried
         total = 0
         before = 0
         largest = 0

@@ -9,6 +9,8 @@ class BlockCoupling:
     fresh: int
     kappa: int
     symbols: int
+    # The belief about the next `memory` symbols: whoever sets it calls make() then.
+    carried: array[int]
     # Of a whole block, and of the one that is coupled.
     block: int
     length: int

@@ -46,8 +46,7 @@ class BlockBeliefs(BeliefGraph):
     count: Array
 
     def __init__(self, task: Task) -> None:
-        # What it carries from block to block is its own affair elsewhere.
-        self._coupling: Any = BlockCoupling(task)
+        self._coupling = BlockCoupling(task)
         self.q = task.thresholds[0] / SCALE
         self.block = self._coupling.block
         self.symbols = task.symbols
@@ -58,7 +57,7 @@ class BlockBeliefs(BeliefGraph):
         arrays |= {name: np.zeros((1, most), dtype=np.uint16) for name in _OF_KEPT}
         arrays["ends"] = np.zeros((1, 2, most), dtype=np.uint16)
         arrays["count"] = np.zeros(1, dtype=np.int64)
-        carried = self._coupling._carried
+        carried = self._coupling.carried
         super().__init__(len(carried) + 1, most, 4 * blocks + 18 * most + 300, arrays)
         self._find(np.array([[*carried, self.block]]))
 
@@ -80,14 +79,6 @@ class BlockBeliefs(BeliefGraph):
         marginal = self.marginal[numbers, kept][:, np.newaxis] / PRIOR_SCALE
         return mixed(self.q, marginal, share, target != NOWHERE)
 
-    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
-        """(m,) what the releases kept[k] (m,) tell at most, and teach on average.
-
-        Against the device's belief; law and told, of who knows more, have no say (tables.nats).
-        """
-        del law, told
-        return self.leakage[numbers, kept], self.gain[numbers, kept]
-
     def _after(self, numbers: Array, released: Array) -> Array:
         return np.array(
             [self._updated(*edge) for edge in zip(numbers.tolist(), released.tolist(), strict=True)]
@@ -101,12 +92,12 @@ class BlockBeliefs(BeliefGraph):
         for name in (*_OF_BLOCKS, *_OF_KEPT):
             getattr(coupling, name)[:] = array("H", getattr(self, name)[number].tobytes())
         coupling.update(kept)
-        return [*coupling._carried, self.block]
+        return [*coupling.carried, self.block]
 
     def _carry(self, number: int) -> int:
         """Make the coupling carry what this belief does; the length of its block."""
         *carried, length = self._index.rows[number].tolist()
-        self._coupling._carried[:] = array("H", carried)
+        self._coupling.carried[:] = array("H", carried)
         return length
 
     def _write(self, part: slice) -> None:
@@ -138,7 +129,7 @@ class BlockBeliefs(BeliefGraph):
         self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
 
 
-# Of whole blocks: the same attributes and methods for whoever smooths what was released.
+# Of whole blocks.
 OfBlocks = BlockBeliefs | TableBeliefs
 AllBeliefs = Beliefs | OfBlocks
 

@@ -114,7 +114,7 @@ class BlockPolicy(_Remembered):
     """Of BlockCoupling: a step's memory is the belief about the next L symbols."""
 
     _most = 2_000
-    _arrays = ("_carried", "belief", "target", "kept", "marginal", "fill")
+    _arrays = ("carried", "belief", "target", "kept", "marginal", "fill")
     _numbers = ("count", "length", "size")
 
     def ends(self, step: Step) -> list[Step]:
@@ -126,7 +126,7 @@ class BlockPolicy(_Remembered):
         return found
 
     def _carried(self) -> Any:
-        return self._coupling._carried
+        return self._coupling.carried
 
     def _make(self) -> None:
         self._coupling.make(self._coupling.block)

@@ -104,39 +104,17 @@ def table_of(task: Task) -> Array:
 
 
 class TableBeliefs:
-    """In the place of blocks.BlockBeliefs: the kernel is the same for all beliefs.
+    """In the place of blocks.BlockBeliefs: devices hold no belief, the kernel is always the same.
 
-    Devices hold no belief; the only number is 0. kept: (1, r) the blocks that can be released.
-    count: (1,) r. kernel: (n^w, n^w) M(y|x).
+    kernel: (n^w, n^w) M(y|x). first: (n^w,) law of the first block; after: (n^L, n^w) those of one
+    after each L symbols.
     """
 
     def __init__(self, task: Task) -> None:
-        table = table_of(task)
         self.block = task.block or 1
         self.symbols = task.symbols
-        self.kernel = table / TABLE_SCALE
-        used = np.flatnonzero(table.any(axis=0))
-        self.kept = used[np.newaxis]
-        self.count = np.array([len(used)])
+        self.kernel = table_of(task) / TABLE_SCALE
         self.first, self.after = laws(task)
-
-    def shorter(self, numbers: Array, length: int) -> Array:
-        """None: a block that is not whole is never released."""
-        raise ValueError(f"with a table no block of {length} is released")
-
-    def told(self, numbers: Array, kept: Array) -> Array:
-        """(m, n^w) M(y|x) for all blocks x, of the releases y = kept[k] (m,)."""
-        return self.kernel[:, self.kept[numbers, kept]].T
-
-    def follow(self, numbers: Array, kept: Array) -> Array:
-        """(m,) what comes after: nothing else."""
-        del kept
-        return numbers
-
-    def nats(self, numbers: Array, kept: Array, law: Array, told: Array) -> tuple[Array, Array]:
-        """As of the function: against the exact belief, for devices hold none."""
-        del numbers, kept
-        return nats(law, told)
 
 
 def nats(law: Array, told: Array) -> tuple[Array, Array]:

@@ -17,12 +17,14 @@ then: far from 0, they show that smoothed estimates lean.
 
 Losses must not depend on values, and from a device's first lost release on its belief is unknown:
 only what comes before is used. Whole blocks (CRR_BATCH) are smoothed alike, with a block in the
-place of a value; what one tells stands at its first step, and there is no raw estimate.
+place of a value; what one tells stands at its first step, and there is no raw estimate. With a
+table there is no belief, and M is known after a loss, too: of steps that did not arrive nothing is
+said but by the chain and the releases before and after, of a block of which a part arrived, that it
+was one of those with these symbols, with M summed up over them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +33,10 @@ from scipy.special import ndtri
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import AllBeliefs, make_beliefs
-from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr_blocks import smoothed_blocks
-from tinyldp.estimate.crr_raw import raw_sums
+from tinyldp.estimate.crr_raw import half_width
+from tinyldp.estimate.crr_steps import Wanted, smoothed_steps
 from tinyldp.estimate.frequency import CONFIDENCE
 from tinyldp_protocol.task import CRR, CRR_BATCH, TABLE, Task
 
@@ -42,6 +44,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+# Steps that may be lost before one that is used, in all and for each that arrived: whoever claims
+# more makes more work than sense.
+_MOST_LOST = 1 << 14
+_LOST_EACH = 4
 # Numbers that are held at a time, of all devices, steps and symbols.
 _HELD = 1 << 24
 
@@ -51,10 +57,12 @@ class Decoded:
     """What n devices' releases say of each of their steps.
 
     posterior: (n, T, d) probability of each value given all the device's releases; NaN where
-    nothing is known. known: (n, T) whether everything up to this step is there. leakage: (n, T)
-    nats by which this release made some value likelier or less likely, at most -ln q; NaN where
-    not known. Its sum over steps is what the whole series tells of some series of values. gain:
-    (n, T) nats that were learned of the value, on average if the series follow the Task's chain.
+    nothing is known. known: (n, T) whether everything up to this step is there; with a table,
+    whether this step's block or a later one is there. leakage: (n, T) nats by which this release
+    made some value likelier or less likely, at most -ln q; 0 where it did not arrive, NaN where
+    nothing is known. Its sum over steps is what the whole series tells of some series of values.
+    gain: (n, T) nats that were learned of the value, on average if the series follow the Task's
+    chain.
     """
 
     posterior: Floats
@@ -65,7 +73,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Population:
-    """What is known of all devices together at J steps, of those whose releases are known there.
+    """What is known of all devices together at J steps, of those that are known there (Decoded).
 
     steps: (J,) from 0. devices: (J,). counted: (J, d) the share of these that raw rests on, who
     depend on earlier releases alone. raw: (J, d) shares of the values among these, unbiased given
@@ -73,14 +81,14 @@ class Population:
     releases or as the beliefs expect it, whichever is more. low, high: (J, d) limits of the share
     among all devices, whatever those have who are not counted.
     smoothed: (J, d); spreads: (J, d) its variance if the series follow the Task's chain;
-    smoothed_low, smoothed_high: (J, d). Limits lie in 0..1, each alone with `confidence`
-    (normal: so for some tens of devices or more).
+    smoothed_low, smoothed_high: (J, d). Limits lie in 0..1, each alone with `confidence`:
+    those of raw for 20 devices or more (half_width), of smoothed for some tens (normal).
     leakage, largest: (J,) nats of a device's release, on average and at most; total, most: (J,)
     the same of all that it released so far. gain, learned: (J,) what was learned of a value on
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
-    symbols. excess: (d, d) of all steps after the first, how much more often than the chain has
-    it a symbol (columns) followed another one (rows), of its followers; surprise: (d, d) the
-    same in standard deviations.
+    symbols that arrived, NaN where none did. excess: (d, d) of all steps after the first, how much
+    more often than the chain has it a symbol (columns) followed another one (rows), of its
+    followers; surprise: (d, d) the same in standard deviations.
     """
 
     steps: Integers
@@ -122,12 +130,13 @@ def decode(
     is faster (absent: found anew).
     Raises UserError for arrays that do not fit, and for releases that no device can have made.
     """
-    symbols, known = _checked(task, released, present, ended)
+    symbols, here, known = _checked(task, released, present, ended)
     none = np.zeros(0, dtype=np.int64)
     found = make_beliefs(task) if beliefs is None else beliefs
-    wanted = _Wanted(none, none, 0.0)
+    wanted = Wanted(none, none, 0.0)
     parts = [
-        _any(task, symbols[part], known[part], wanted, found) for part in _parts(task, symbols)
+        _any(task, symbols[part], here[part], known[part], wanted, found)
+        for part in _parts(task, symbols)
     ]
     return Decoded(
         np.concatenate([part.posterior for part in parts]),
@@ -149,76 +158,112 @@ def population(
 ) -> Population:
     """Estimate the shares of the values at some steps (absent: all), and what was given away.
 
-    released, present, ended, beliefs: as decode takes them. Limits of raw shares are those of the
-    normal law: where hardly a lie is expected (100 devices, epsilon 4) those of 95 % held in 83 %.
+    released, present, ended, beliefs: as decode takes them.
     Raises UserError as decode does, and for a step at which no device is known.
     """
-    symbols, known = _checked(task, released, present, ended)
-    length = symbols.shape[1]
-    wanted = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
-    if not wanted.size or wanted.min() < 0 or wanted.max() >= length:
-        raise UserError(f"The steps must lie in 0..{length - 1}.")
-    number = known[:, wanted].sum(axis=0)
-    if not number.all():
-        raise UserError(f"Of no device everything is there up to step {wanted[number == 0][0]}.")
-    sums = np.zeros((2, len(wanted), task.symbols))
-    unmixed = np.zeros((4, len(wanted), task.symbols))
+    symbols, arrived, known = _checked(task, released, present, ended)
+    asked = _asked(steps, symbols.shape[1])
     z = float(ndtri((1 + confidence) / 2))
-    # In sum and at most, of a release, and of all so far: leakages, then gains.
-    nats = np.zeros((8, len(wanted)))
+    wanted = Wanted(asked, _numbers(task, known, asked), z)
     found = make_beliefs(task) if beliefs is None else beliefs
-    drawn = np.zeros((3, task.symbols, task.symbols))
+    sums = _Sums(len(asked), task.symbols)
     for part in _parts(task, symbols):
-        here = known[part][:, wanted]
-        said = _any(task, symbols[part], known[part], _Wanted(wanted, number, z), found)
-        drawn += said.drawn
-        chosen = np.where(here[:, :, np.newaxis], said.posterior[:, wanted], 0.0)
-        sums[0] += chosen.sum(axis=0)
-        sums[1] += (chosen * (1 - chosen)).sum(axis=0)
-        unmixed += said.unmixed
-        kinds = said.leakage, said.leakage.cumsum(1), said.gain, said.gain.cumsum(1)
-        for at, each in enumerate(kinds):
-            there = np.where(here, each[:, wanted], 0.0)
-            nats[2 * at] += there.sum(axis=0)
-            np.maximum(nats[2 * at + 1], there.max(axis=0), out=nats[2 * at + 1])
+        said = _any(task, symbols[part], arrived[part], known[part], wanted, found)
+        sums.add(said, known[part], asked)
+    number = wanted.devices
     n = number[:, np.newaxis]
-    smoothed, spreads = sums[0] / n, sums[1] / n**2
-    those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
-    raw = unmixed[1] / those
-    # A large h that is seldom may not have come up: then the first of these is far too small.
-    variances = np.maximum(unmixed[2], unmixed[3]) / those**2
-    share = those / n
-    # Each of the others may have the value, or none of them.
-    half = share * z * np.sqrt(variances) + (1 - share) / 2
+    smoothed, spreads = sums.values[0] / n, sums.values[1] / n**2
     return Population(
-        wanted,
+        asked,
         number,
-        unmixed[0] / n,
-        raw,
-        variances,
-        *_limits(share * raw + (1 - share) / 2, half),
+        *_raw(sums.unmixed, n, confidence),
         smoothed,
         spreads,
         *_limits(smoothed, z * np.sqrt(spreads)),
-        nats[0] / number,
-        nats[1],
-        nats[2] / number,
-        nats[3],
-        nats[4] / number,
-        nats[6] / number,
-        _shares(task, symbols, known, wanted) / n,
-        drawn[0] / np.maximum(drawn[2], 1),
-        drawn[0] / np.sqrt(np.maximum(drawn[1], 1e-9)),
+        sums.nats[0] / number,
+        sums.nats[1],
+        sums.nats[2] / number,
+        sums.nats[3],
+        sums.nats[4] / number,
+        sums.nats[6] / number,
+        _shares(task, symbols, arrived, asked),
+        sums.drawn[0] / np.maximum(sums.drawn[2], 1),
+        sums.drawn[0] / np.sqrt(np.maximum(sums.drawn[1], 1e-9)),
         confidence,
     )
 
 
-def _shares(task: Task, symbols: Integers, known: Flags, wanted: Integers) -> Floats:
-    """(J, d) how often each symbol was released."""
+def _asked(steps: npt.ArrayLike | None, length: int) -> Integers:
+    """(J,) the steps that are asked for."""
+    asked = np.arange(length) if steps is None else np.asarray(steps, dtype=np.int64)
+    if not asked.size or asked.min() < 0 or asked.max() >= length:
+        raise UserError(f"The steps must lie in 0..{length - 1}.")
+    return asked
+
+
+def _numbers(task: Task, known: Flags, asked: Integers) -> Integers:
+    """(J,) how many devices are known at each of these steps: at least one."""
+    number = known[:, asked].sum(axis=0)
+    if not number.all():
+        step = asked[number == 0][0]
+        raise UserError(
+            f"Of no device anything is there from step {step} on."
+            if task.rule == TABLE
+            else f"Of no device everything is there up to step {step}."
+        )
+    return number
+
+
+class _Sums:
+    """Of all devices, at J steps, what is said of a part of them after the other.
+
+    values: (2, J, d) sums of the posteriors, and of their variances. unmixed, drawn: as of _Said.
+    nats: (8, J) in sum and at most, of a release and of all so far: leakages, then gains.
+    """
+
+    def __init__(self, steps: int, symbols: int) -> None:
+        self.values = np.zeros((2, steps, symbols))
+        self.unmixed = np.zeros((4, steps, symbols))
+        self.drawn = np.zeros((3, symbols, symbols))
+        self.nats = np.zeros((8, steps))
+
+    def add(self, said: _Said, known: Flags, asked: Integers) -> None:
+        """What is said of m devices, where they are known (m, T), at these steps (J,)."""
+        self.drawn += said.drawn
+        self.unmixed += said.unmixed
+        here = known[:, asked]
+        chosen = np.where(here[:, :, np.newaxis], said.posterior[:, asked], 0.0)
+        self.values[0] += chosen.sum(axis=0)
+        self.values[1] += (chosen * (1 - chosen)).sum(axis=0)
+        kinds = said.leakage, said.leakage.cumsum(1), said.gain, said.gain.cumsum(1)
+        for at, each in enumerate(kinds):
+            there = np.where(here, each[:, asked], 0.0)
+            self.nats[2 * at] += there.sum(axis=0)
+            np.maximum(self.nats[2 * at + 1], there.max(axis=0), out=self.nats[2 * at + 1])
+
+
+def _raw(
+    unmixed: Floats, n: Integers, confidence: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """(J, d) of n (J, 1) devices: counted, raw, variances, low and high of Population."""
+    those = np.where(unmixed[0] > 0, unmixed[0], np.nan)
+    raw = unmixed[1] / those
+    # A large h that is seldom may not have come up: then the first of these is far too small.
+    spread = np.maximum(unmixed[2], unmixed[3])
+    share = those / n
+    # Each of the others may have the value, or none of them.
+    half = half_width(spread, confidence) / n + (1 - share) / 2
+    limits = _limits(share * raw + (1 - share) / 2, half)
+    return unmixed[0] / n, raw, spread / those**2, *limits
+
+
+def _shares(task: Task, symbols: Integers, here: Flags, wanted: Integers) -> Floats:
+    """(J, d) how often each symbol was released, of those that are here."""
     counts = np.zeros((len(wanted), task.symbols))
     for row, step in zip(counts, wanted, strict=True):
-        row += np.bincount(symbols[known[:, step], step], minlength=task.symbols)
-    return counts
+        row += np.bincount(symbols[here[:, step], step], minlength=task.symbols)
+    number = counts.sum(axis=1, keepdims=True)
+    return counts / np.where(number > 0, number, np.nan)
 
 
 def _limits(middle: Floats, half: Floats) -> tuple[Floats, Floats]:
@@ -230,8 +275,8 @@ def _checked(
     released: npt.ArrayLike,
     present: npt.ArrayLike | None,
     ended: npt.ArrayLike,
-) -> tuple[Integers, Flags]:
-    """Symbols, and which are there with all that came before them, and with their whole block."""
+) -> tuple[Integers, Flags, Flags]:
+    """Symbols, which of them are there and of use, and the steps that are known (known_steps)."""
     if task.mechanism not in (CRR, CRR_BATCH):
         raise UserError("Only releases of CRR can be smoothed.")
     symbols = np.asarray(released)
@@ -241,14 +286,29 @@ def _checked(
     if here.shape != symbols.shape:
         raise UserError("What is present must have the shape of the released symbols.")
     known = known_steps(task, here, ended)
-    symbols = np.where(known, symbols, 0).astype(np.int64)
+    here = here & known
+    symbols = np.where(here, symbols, 0).astype(np.int64)
     if symbols.min() < 0 or symbols.max() >= task.symbols:
         raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
-    return symbols, known
+    return symbols, here, known
 
 
 def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
-    """(n, T) which steps are there with all before them and, of blocks, with their whole block."""
+    """(n, T) which steps are there with all before them and, of blocks, with their whole block.
+
+    With a table: all up to the last block that is whole, but for one that claims far more losses
+    than arrived.
+    """
+    steps = np.arange(present.shape[1])
+    if task.rule == TABLE:
+        blocks = present.shape[1] // task.block
+        each = present[:, : blocks * task.block].reshape(-1, blocks, task.block)
+        arrived = each.sum(axis=2).cumsum(axis=1)
+        ends = np.arange(1, blocks + 1) * task.block
+        near = ends - arrived <= _MOST_LOST + _LOST_EACH * arrived
+        last = (each.all(axis=2) & near) * np.arange(1, blocks + 1)
+        last = last.max(axis=1, initial=0)
+        return steps < last[:, np.newaxis] * task.block
     known = np.logical_and.accumulate(present, axis=1)
     if task.block is None:
         return known
@@ -256,19 +316,8 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
     # A short block is one that nothing follows.
     whole = np.broadcast_to(np.asarray(ended, np.bool_), len(present))
     whole = whole & (present.sum(axis=1) == there)
-    # With a table no device releases one.
-    whole = whole & (task.rule != TABLE)
     there = np.where(whole, there, there // task.block * task.block)
-    return np.arange(present.shape[1]) < there[:, np.newaxis]
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The steps (J,) of which shares are, how many devices of all are there, and z of intervals."""
-
-    steps: Integers
-    devices: Integers
-    z: float
+    return steps < there[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -287,14 +336,19 @@ class _Said:
 
 
 def _any(
-    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: AllBeliefs
+    task: Task,
+    symbols: Integers,
+    here: Flags,
+    known: Flags,
+    wanted: Wanted,
+    beliefs: AllBeliefs,
 ) -> _Said:
     """Of blocks, too, which have no raw estimate, and nothing is compared."""
     if isinstance(beliefs, Beliefs):
-        return _smoothed(task, symbols, known, wanted, beliefs)
+        return _Said(*smoothed_steps(task, symbols, known, wanted, beliefs))
     d = task.symbols
     none = np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
-    return _Said(*smoothed_blocks(task, symbols, known, beliefs), *none)
+    return _Said(*smoothed_blocks(task, symbols, here, known, beliefs), *none)
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:
@@ -302,61 +356,3 @@ def _parts(task: Task, symbols: Integers) -> list[slice]:
     each = task.symbols ** (task.block or 1)
     size = max(1, _HELD // (symbols.shape[1] * each))
     return [slice(at, at + size) for at in range(0, len(symbols), size)]
-
-
-def _walk(beliefs: Beliefs, symbols: Integers, known: Flags) -> Iterator[tuple[Integers, Integers]]:
-    """At each step: the devices that are known there, and their beliefs' numbers."""
-    devices = np.arange(len(symbols))
-    numbers = np.zeros(len(symbols), dtype=np.int64)
-    for step in range(symbols.shape[1]):
-        still = known[devices, step]
-        devices, numbers = devices[still], numbers[still]
-        if not len(devices):
-            return
-        yield devices, numbers
-        numbers = beliefs.follow(numbers, symbols[devices, step])
-
-
-def _smoothed(
-    task: Task, symbols: Integers, known: Flags, wanted: _Wanted, beliefs: Beliefs
-) -> _Said:
-    """Of single steps, by going forward and then back."""
-    n, length = symbols.shape
-    d = task.symbols
-    transitions = np.array(task.transitions).reshape(d, d) / ROW_SCALE
-    # By steps, as they are worked on.
-    told = np.ones((length, n, d))
-    forward = np.full((length, n, d), np.nan)
-    leakage, gain = np.full((2, n, length), np.nan)
-    unmixed = np.zeros((4, len(wanted.steps), d))
-    drawn = np.zeros((3, d, d))
-    ahead = np.tile(np.array(task.prior) / PRIOR_SCALE, (n, 1))
-    for step, (devices, numbers) in enumerate(_walk(beliefs, symbols, known)):
-        released = symbols[devices, step]
-        told[step, devices] = beliefs.told(numbers, released)
-        leakage[devices, step] = beliefs.leakage[numbers, released]
-        gain[devices, step] = beliefs.gain[numbers, released]
-        if step:
-            law = beliefs.marginal(numbers)
-            beyond = np.stack([np.eye(d)[released] - law, law * (1 - law), np.ones_like(law)])
-            before = np.eye(d)[symbols[devices, step - 1]]
-            drawn += np.einsum("na,kny->kay", before, beyond)
-        now = ahead[devices] * told[step, devices]
-        total = now.sum(axis=1, keepdims=True)
-        if not total.all():
-            raise UserError(f"No device can have released what one did at its step {step}.")
-        now /= total
-        forward[step, devices] = now
-        ahead[devices] = now @ transitions
-        here = wanted.steps == step
-        if here.any():
-            repeated = wanted.devices[here][0] / len(devices)
-            sums = raw_sums(beliefs, numbers, released, repeated, wanted.z)
-            unmixed[:, here] = sums[:, np.newaxis]
-    backward = np.ones((n, d))
-    for step in range(length - 1, -1, -1):
-        both = forward[step] * backward
-        forward[step] = both / both.sum(axis=1, keepdims=True)
-        backward = (told[step] * backward) @ transitions.T
-        backward /= backward.sum(axis=1, keepdims=True)
-    return _Said(forward.transpose(1, 0, 2), leakage, gain, unmixed, drawn)

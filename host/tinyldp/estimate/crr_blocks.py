@@ -2,90 +2,193 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from tinyldp.crr.blocks import OfBlocks
+from tinyldp.crr.blocks import BlockBeliefs, OfBlocks
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
+from tinyldp.crr.tables import TableBeliefs, nats
 from tinyldp.errors import UserError
 from tinyldp_protocol.task import Task
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.signedinteger]
 Flags = npt.NDArray[np.bool_]
+Nats = npt.NDArray[np.floating]
 
 
 def smoothed_blocks(
-    task: Task, symbols: Integers, known: Flags, beliefs: OfBlocks
+    task: Task, symbols: Integers, here: Flags, known: Flags, beliefs: OfBlocks
 ) -> tuple[Floats, Floats, Floats]:
     """(n, T, d) posteriors, and (n, T) leakages and gains, at each block's first step.
 
-    symbols, known: (n, T); what is known ends with a block, of which the last may be short.
+    symbols: (n, T), of which those of `here` have arrived. known: (n, T) the steps that are
+    smoothed, of each device from its start to the end of a block, of which the last may be short.
+    Some of them may not have arrived where beliefs are a table's alone.
     """
-    n, length = symbols.shape
-    d, width = task.symbols, beliefs.block
+    releases = _OfTable(beliefs) if isinstance(beliefs, TableBeliefs) else _OfBeliefs(beliefs)
     chain = _Chain(task)
-    posterior = np.full((n, length, d), np.nan)
-    leakage, gain = np.full((2, n, length), np.nan)
+    posterior = np.full((*symbols.shape, task.symbols), np.nan)
+    leakage, gain = np.full((2, *symbols.shape), np.nan)
+    kept = _forward(chain, releases, (symbols, here, known), (leakage, gain))
+    _backward(chain, kept, beliefs.block, posterior)
+    return posterior, leakage, gain
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of some devices (m,), of one length, at one step.
+
+    told: (m, n^size) probability of what arrived of each release, by the block behind it; law:
+    of the block, given all that arrived up to now.
+    """
+
+    devices: Integers
+    size: int
+    told: Floats
+    law: Floats
+
+
+def _forward(
+    chain: _Chain,
+    releases: _OfBeliefs | _OfTable,
+    series: tuple[Integers, Flags, Flags],
+    told_and_taught: tuple[Floats, Floats],
+) -> list[list[_Blocks]]:
+    """Go through the series, block by block, and fill in what each tells; what is found there."""
+    symbols, here, known = series
+    n, length = symbols.shape
+    width = releases.block
     there = known.sum(axis=1)
-    starts = range(0, length, width)
-    numbers = np.zeros(n, dtype=np.int32)
     ahead = np.tile(chain.prior, (n, 1))
-    # Of each block: the devices, its length, what its release says, and its filtered law.
-    kept: list[list[tuple[Integers, int, Floats, Floats]]] = []
-    for start in starts:
+    releases.begin(n)
+    kept: list[list[_Blocks]] = []
+    for start in range(0, length, width):
         blocks = []
         left = np.minimum(there - start, width)
         # Whole blocks come last: what follows them may give every belief another number.
         for size in np.unique(left[left > 0]).tolist():
             devices = np.flatnonzero(left == size)
-            mine = numbers[devices]
-            if size < width:
-                mine = beliefs.shorter(mine, size)
-            released = symbols[devices, start : start + size] @ d ** np.arange(size)[::-1]
-            place = _places(beliefs, mine, released, start)
-            told = beliefs.told(mine, place)[:, : d**size]
+            part = devices, slice(start, start + size)
             law = chain.blocks(ahead[devices], size, start == 0)
-            leakage[devices, start : start + size] = gain[devices, start : start + size] = 0.0
-            leakage[devices, start], gain[devices, start] = beliefs.nats(mine, place, law, told)
+            told, *found = releases.read(devices, symbols[part], here[part], law, start)
+            for all_of_them, mine in zip(told_and_taught, found, strict=True):
+                all_of_them[part] = 0.0
+                all_of_them[devices, start] = mine
             law = law * told
             total = law.sum(axis=1, keepdims=True)
             if not total.all():
-                raise UserError(f"No device can have released what one did at its step {start}.")
+                raise _impossible(start)
             law /= total
-            blocks.append((devices, size, told, law))
+            blocks.append(_Blocks(devices, size, told, law))
             if size == width:
                 ahead[devices] = chain.last(law)
-                following = beliefs.follow(mine, place)
-                numbers = np.zeros(n, dtype=np.int32)
-                numbers[devices] = following
         kept.append(blocks)
         if not blocks:
             break
+    return kept
+
+
+def _backward(chain: _Chain, kept: list[list[_Blocks]], width: int, posterior: Floats) -> None:
+    """Go back from the last blocks, and fill in the posteriors (n, T, d)."""
+    d = posterior.shape[2]
     # Probability of all that is released later, by the last symbols.
-    later = np.ones((n, chain.states))
-    for start, blocks in reversed(list(zip(starts, kept, strict=False))):
-        for devices, size, told, law in blocks:
+    later = np.ones((len(posterior), chain.states))
+    for at in range(len(kept) - 1, -1, -1):
+        for blocks in kept[at]:
+            devices, size = blocks.devices, blocks.size
             after = chain.spread(later[devices], size)
-            both = law * after
+            both = blocks.law * after
             both /= both.sum(axis=1, keepdims=True)
             for place in range(size):
                 parts = both.reshape(len(devices), d**place, d, -1)
-                posterior[devices, start + place] = parts.sum(axis=(1, 3))
-            before = (told * after) @ chain.rows(size).T
+                posterior[devices, at * width + place] = parts.sum(axis=(1, 3))
+            before = (blocks.told * after) @ chain.rows(size).T
             later[devices] = before / before.sum(axis=1, keepdims=True)
-    return posterior, leakage, gain
 
 
-def _places(beliefs: OfBlocks, numbers: Integers, released: Integers, start: int) -> Integers:
-    """(m,) where in kept the released blocks are."""
-    count = beliefs.count[numbers]
-    columns = np.arange(int(count.max()))
-    same = beliefs.kept[numbers][:, columns] == released[:, np.newaxis]
-    same &= columns < count[:, np.newaxis]
-    if not same.any(axis=1).all():
-        raise UserError(f"No device can have released what one did at its step {start}.")
-    return same.argmax(axis=1)
+class _OfBeliefs:
+    """What releases say that were made by a belief, all of which have arrived."""
+
+    def __init__(self, beliefs: BlockBeliefs) -> None:
+        self.block = beliefs.block
+        self._beliefs = beliefs
+
+    def begin(self, n: int) -> None:
+        """Of n devices, each at its start."""
+        self._numbers = np.zeros(n, dtype=np.int32)
+
+    def read(
+        self, devices: Integers, symbols: Integers, here: Flags, law: Floats, start: int
+    ) -> tuple[Floats, Nats, Nats]:
+        """(m, n^size) M(y|x) of the blocks of some devices, (m,) their leakages and gains.
+
+        symbols: (m, size). law: (m, n^size) of the block before. With whole ones it goes on.
+        """
+        del here, law
+        beliefs, size = self._beliefs, symbols.shape[1]
+        numbers = self._numbers[devices]
+        if size < self.block:
+            numbers = beliefs.shorter(numbers, size)
+        place = self._places(numbers, symbols @ beliefs.symbols ** np.arange(size)[::-1], start)
+        told = beliefs.told(numbers, place)[:, : beliefs.symbols**size]
+        leakage, gain = beliefs.leakage[numbers, place], beliefs.gain[numbers, place]
+        if size == self.block:
+            following = beliefs.follow(numbers, place)
+            # No other device goes on, and other numbers may mean something else by now.
+            self._numbers = np.zeros_like(self._numbers)
+            self._numbers[devices] = following
+        return told, leakage, gain
+
+    def _places(self, numbers: Integers, released: Integers, start: int) -> Integers:
+        """(m,) where in kept the released blocks are."""
+        count = self._beliefs.count[numbers]
+        columns = np.arange(int(count.max()))
+        same = self._beliefs.kept[numbers][:, columns] == released[:, np.newaxis]
+        same &= columns < count[:, np.newaxis]
+        if not same.any(axis=1).all():
+            raise _impossible(start)
+        return same.argmax(axis=1)
+
+
+class _OfTable:
+    """What releases by a table say, also those of which a part has arrived, or nothing."""
+
+    def __init__(self, beliefs: TableBeliefs) -> None:
+        self.block = beliefs.block
+        self._kernel = beliefs.kernel
+        self._powers = beliefs.symbols ** np.arange(beliefs.block)[::-1]
+        # (n^w, w) the symbols of each block.
+        blocks = np.arange(len(beliefs.kernel))[:, np.newaxis]
+        self._symbols = blocks // self._powers % beliefs.symbols
+
+    def begin(self, n: int) -> None:
+        """Nothing is to be known of n devices."""
+
+    def read(
+        self, devices: Integers, symbols: Integers, here: Flags, law: Floats, start: int
+    ) -> tuple[Floats, Nats, Nats]:
+        """As of _OfBeliefs; all blocks are whole. What is told is against the law."""
+        del devices
+        told = np.empty_like(law)
+        places = here @ (1 << np.arange(self.block))
+        for pattern in np.unique(places):
+            mine = places == pattern
+            powers = np.where(here[mine.argmax()], self._powers, 0)
+            # Which blocks may have been released, for they have the symbols that arrived.
+            same = (symbols[mine] @ powers)[:, np.newaxis] == self._symbols @ powers
+            told[mine] = same @ self._kernel.T
+        if not told.any(axis=1).all():
+            raise _impossible(start)
+        leakage, gain = nats(law, told)
+        arrived = here.any(axis=1)
+        return told, np.where(arrived, leakage, 0.0), np.where(arrived, gain, 0.0)
+
+
+def _impossible(start: int) -> UserError:
+    return UserError(f"No device can have released what one did at its step {start}.")
 
 
 class _Chain:

@@ -29,7 +29,7 @@ def choose(study: Study, progress: Progress | None = None) -> Task:
     if study.settings is not None:
         return choose_epochs(study)
     if study.crr is not None:
-        return choose_crr(study, progress)
+        return choose_crr(study, progress).task
     if study.thresholds is not None:
         return study.task()
     assert study.epsilon is not None

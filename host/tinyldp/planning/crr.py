@@ -8,7 +8,7 @@ its public training series.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tinyldp.certify.bounds import exp_bounds, log_upper
@@ -22,7 +22,15 @@ from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import TABLE, Task
 
 
-def choose_crr(study: Study, progress: Progress | None = None) -> Task:
+@dataclass(frozen=True)
+class Chosen:
+    """A Task, and of a table the least expected loss of a block that any has (Made)."""
+
+    task: Task
+    optimum: float | None = None
+
+
+def choose_crr(study: Study, progress: Progress | None = None) -> Chosen:
     """The Task of a study of CRR, trained where the study says so.
 
     progress: told the linear programs of a table that are solved.
@@ -46,10 +54,11 @@ def choose_crr(study: Study, progress: Progress | None = None) -> Task:
             + f", or name {need:,} or more in [fleet] board_memory."
         )
     if task.rule != TABLE:
-        return task
+        return Chosen(task)
     assert trained.crr is not None
-    made = make_table(task, progress).table
-    return replace(trained, crr=replace(trained.crr, table=made)).task(chosen)
+    made = make_table(task, progress)
+    task = replace(trained, crr=replace(trained.crr, table=made.table)).task(chosen)
+    return Chosen(task, made.optimum)
 
 
 def _shorter(study: Study, task: Task, room: int) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tinyldp.certify.bounds import digits_up, float_up, log_upper
+from tinyldp.certify.bounds import float_up, log_upper
 from tinyldp.certify.crr import releases_in
 from tinyldp.crr.device import device_policy
 from tinyldp.crr.lp import block_loss, losses_of
 from tinyldp.crr.steps import q_of
 from tinyldp.crr.tables import TABLE_SCALE, long_run, table_of
 from tinyldp.crr.training import PUBLIC
-from tinyldp.crr_study import LOSS_NAMES
-from tinyldp.figures import counted
 from tinyldp.planning.board_memory import table_bytes
-from tinyldp.planning.crr_costs import beside_target, rule_loss, value_shares
-from tinyldp.planning.crr_tables import least_table_loss
+from tinyldp.planning.crr_costs import rule_loss, value_shares
 from tinyldp.planning.krr import krr_kernel, krr_loss
 from tinyldp.study import Study
 from tinyldp_protocol.task import FIELDS, MIN_ERROR, Task
@@ -70,7 +66,8 @@ class TableCosts:
         }
 
 
-def table_costs(study: Study, task: Task) -> TableCosts:
+def table_costs(study: Study, task: Task, optimum: float) -> TableCosts:
+    """Of a study's Task. optimum: the least expected loss of a block (crr_tables.Made)."""
     block = task.block or 1
     losses = losses_of(task)
     together = block_loss(losses, block)
@@ -95,7 +92,7 @@ def table_costs(study: Study, task: Task) -> TableCosts:
         if task.w is None
         else float_up(releases_in(task, task.w) * epsilon),
         loss=float((weights[:, np.newaxis] * table * together).sum()) / TABLE_SCALE / block,
-        optimum=least_table_loss(task) / block,
+        optimum=optimum / block,
         min_error=min_error,
         spread=spread,
         krr=krr_loss(value_shares(weights, task), float(epsilon) / block, losses),
@@ -111,26 +108,3 @@ def min_error_task(task: Task) -> Task:
     """The same Task with the rule min_error."""
     numbers = {name: getattr(task, name) for name in FIELDS}
     return Task({**numbers, "rule": MIN_ERROR, "table": None})
-
-
-def table_lines(task: Task, costs: TableCosts) -> list[str]:
-    """What is hidden, how far releases are off, and beside what, for people."""
-    hides = (
-        f"Hides: a block of {counted(task.block or 1, 'step')}, with epsilon "
-        f"{digits_up(Fraction(costs.epsilon))} of what is known before it, after each start too "
-        "(twice that between any two values, whatever the model)"
-    )
-    if costs.sequence_epsilon is not None:
-        together = digits_up(Fraction(costs.sequence_epsilon))
-        hides += f"; {counted(costs.w or 1, 'step')} together, {together}"
-    return [
-        f"{hides}{beside_target(task)}.",
-        f"Accuracy: {LOSS_NAMES[task.loss]} loss {costs.loss:.4g} a step on average.",
-        f"  The least of any table (linear program) is {costs.optimum:.4g}: rounding to the "
-        f"device's integers costs {max(0.0, costs.loss - costs.optimum):.2g}.",
-        f"  The table releases {costs.released} of {costs.blocks} blocks.",
-        f"  The rule min_error at the same epsilon: {costs.min_error:.4g} (+- {costs.spread:.2g}"
-        f"){' - less loss than the table' if costs.min_error < costs.loss else ''}.",
-        f"  k-RR at the same epsilon of blocks: {costs.krr_block:.4g}, of steps: {costs.krr:.4g}.",
-        *(f"Warning: {warning}" for warning in costs.warnings),
-    ]

@@ -94,15 +94,6 @@ def _private(task: Task, table: Array) -> bool:
     return table_fault(task, table.ravel().tolist()) is None
 
 
-def least_table_loss(task: Task) -> float:
-    """The least expected loss of a block, of any table with a Task's epsilon, in floats.
-
-    Raises UserError as make_table does.
-    """
-    costs = _costs(task)
-    return float((costs * _Program(task, costs).best()).sum())
-
-
 def _costs(task: Task) -> Array:
     """(S, S) what each release adds to the expected loss, by its probability."""
     return long_run(task)[:, np.newaxis] * block_loss(losses_of(task), task.block or 1)

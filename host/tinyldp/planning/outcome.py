@@ -16,10 +16,10 @@ from tinyldp.errors import UserError
 from tinyldp.estimate import expected_variance
 from tinyldp.figures import counted, stated
 from tinyldp.laws import displacement_law
-from tinyldp.planning import crr_costs, epochs_costs, rounds_costs
+from tinyldp.planning import crr_text, epochs_costs, rounds_costs
 from tinyldp.planning.board_memory import mechanism_bytes
-from tinyldp.planning.crr_costs import CrrCosts
-from tinyldp.planning.crr_table_costs import TableCosts, table_costs, table_lines
+from tinyldp.planning.crr_costs import CrrCosts, crr_costs
+from tinyldp.planning.crr_table_costs import TableCosts, table_costs
 from tinyldp.planning.epochs_costs import EpochCosts
 from tinyldp.planning.rounds import telling_variance
 from tinyldp.planning.rounds_costs import Communication, EntryCost
@@ -108,14 +108,24 @@ class Plan:
         }
 
 
-def assess(study: Study, task: Task, path: Path, progress: Progress | None = None) -> Plan:
-    """The costs of a study's Task, which is or will be at `path`."""
+def assess(
+    study: Study,
+    task: Task,
+    path: Path,
+    progress: Progress | None = None,
+    *,
+    optimum: float | None = None,
+) -> Plan:
+    """The costs of a study's Task, which is or will be at `path`.
+
+    optimum: of a table, for which it must be there: crr.Chosen's.
+    """
     if task.method is not None:
         return _assess_rounds(study, task, path)
     if task.epochs is not None:
         return _assess_epochs(study, task, path)
     if study.crr is not None:
-        return _assess_crr(study, task, path, progress)
+        return _assess_crr(study, task, path, progress, optimum)
     long = progress if task.mechanism == STASWITCH else None
     epsilon, delta = _loss(task)
     if long:
@@ -174,11 +184,14 @@ def _assess_epochs(study: Study, task: Task, path: Path) -> Plan:
     )
 
 
-def _assess_crr(study: Study, task: Task, path: Path, progress: Progress | None) -> Plan:
+def _assess_crr(
+    study: Study, task: Task, path: Path, progress: Progress | None, optimum: float | None
+) -> Plan:
     if task.rule == TABLE:
-        costs = table_costs(study, task)
+        assert optimum is not None
+        costs = table_costs(study, task, optimum)
     else:
-        costs = crr_costs.crr_costs(study, task, progress)
+        costs = crr_costs(study, task, progress)
     return Plan(
         task=task,
         path=path,
@@ -220,7 +233,7 @@ def text_plan(plan: Plan) -> str:
     if task.method is not None:
         described = rounds_costs.described(task)
     elif plan.crr is not None:
-        described = crr_costs.described(task)
+        described = crr_text.described(task)
     elif task.epochs is not None:
         described = epochs_costs.described(task)
     else:
@@ -238,9 +251,9 @@ def text_plan(plan: Plan) -> str:
         if plan.training is not None:
             lines.append(training_line(plan.training))
         if isinstance(plan.crr, TableCosts):
-            lines += table_lines(task, plan.crr)
+            lines += crr_text.table_lines(task, plan.crr)
         else:
-            lines += crr_costs.cost_lines(task, plan.crr)
+            lines += crr_text.cost_lines(task, plan.crr)
         if plan.training is not None:
             lines += [f"Warning: {warning}" for warning in training_warnings(plan.training)]
     elif task.mechanism in STREAMS:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tinyldp.errors import UserError, keep_apart
 from tinyldp.files import TASK, keep_kind, replace_file
 from tinyldp.planning.choice import choose
+from tinyldp.planning.crr import Chosen, choose_crr
 from tinyldp.planning.outcome import Plan, assess
 from tinyldp.planning.switches import Progress
 from tinyldp.planning.training import trained_study
@@ -30,8 +31,14 @@ def plan(
     keep_kind(path, TASK)
     try:
         loaded, training = trained_study(loaded)
-        task = choose(loaded, progress)
-        assessed = replace(assess(loaded, task, path, progress), training=training)
+        if loaded.crr is None:
+            chosen = Chosen(choose(loaded, progress))
+        else:
+            # What a table costs beside the least there is was found when it was made.
+            chosen = choose_crr(loaded, progress)
+        task = chosen.task
+        assessed = assess(loaded, task, path, progress, optimum=chosen.optimum)
+        assessed = replace(assessed, training=training)
     except UserError as error:
         raise UserError(f"{study}: {error}") from None
     replace_file(path, write_file(task), TASK)

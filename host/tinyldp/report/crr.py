@@ -39,6 +39,7 @@ OF_VALUES = (
 )  # fmt: skip
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
+_NO_BLOCK = "Of no segment a whole block has arrived: nothing can be smoothed."
 # Of a normal number: once in a thousand million reports of 32 values.
 _SURPRISING = 8.0
 
@@ -48,22 +49,22 @@ def crr_tables(
 ) -> list[dict[str, Any]]:
     """For each Task of CRR shares over time and what was told, at each step.
 
-    Steps are those of a device's segment (one boot), from 0; of each segment all before its
-    first loss is used. "epsilon": of each step (block) against the device's belief. "steps": one
-    entry for each step: "step", "devices", "leakage" and "largest" (nats of a release: mean and
-    most), "total" and "most" (of all releases so far), "allowed" (at most, by the
-    device's own belief: epsilon for each; the certificate has other figures), "gain" and
-    "learned" (nats learned of a value on average, and of all so far; of blocks, "leakage",
-    "largest" and "gain" stand at the first step, and are None at the others), and for the values
-    "followed": "released" (their share of the symbols), "smoothed", "low", "high" (its
-    limits if series follow the Task's chain), "raw" and "raw_deviation" (of any series, the share
-    among the devices that are counted; None where the releases alone say nothing), "raw_low" and
-    "raw_high" (limits of the share among all devices), "raw_counted" (what share of the devices
-    is counted: those whose release can tell the value from others). "cut": segments with a
-    loss. "excess": None, or where releases do not follow the chain the most surprising "before",
-    "symbol", the "share" that it has of what follows, what is "expected", and the "excess".
-    "problem": why there is no estimate, or None; "left_out": sentences about streams that claim
-    the impossible.
+    Steps are those of a device's segment (one boot), from 0; of each segment all before its first
+    loss is used, with a table all that arrived. "epsilon": of each step (block) against the
+    device's belief. "steps": one entry for each step: "step", "devices", "leakage" and "largest"
+    (nats of a release: mean and most; 0 of one that was lost), "total" and "most" (of all releases
+    so far), "allowed" (at most, by the device's own belief: epsilon for each; the certificate has
+    other figures), "gain" and "learned" (nats learned of a value on average, and of all so far; of
+    blocks, "leakage", "largest" and "gain" stand at the first step, and are None at the others),
+    and for the values "followed": "released" (their share of the symbols, None where none
+    arrived), "smoothed", "low", "high" (its limits if series follow the Task's chain), "raw" and
+    "raw_deviation" (of any series, the share among the devices that are counted; None where the
+    releases alone say nothing), "raw_low" and "raw_high" (limits of the share among all devices),
+    "raw_counted" (what share of the devices is counted: those whose release can tell the value
+    from others). "cut": segments with a loss. "excess": None, or where releases do not follow the
+    chain the most surprising "before", "symbol", the "share" that it has of what follows, what is
+    "expected", and the "excess". "problem": why there is no estimate, or None; "left_out":
+    sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -96,10 +97,10 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
     beliefs = make_beliefs(task)
     try:
         series = _possible(store, streams, task, beliefs, table["left_out"])
-        symbols, present, ended, senders = _gathered(series)
+        symbols, present, ended, senders = _gathered(task, series)
         ahead = known_steps(task, present, ended)
         if not ahead.any():
-            raise UserError("Of no segment a whole block has arrived: nothing can be smoothed.")
+            raise UserError(_NO_BLOCK)
         last = int(np.flatnonzero(ahead.any(axis=0))[-1])
         found = population(
             task, symbols, present, np.arange(last + 1), confidence, ended=ended, beliefs=beliefs
@@ -126,12 +127,13 @@ def smoothed_series(
 ) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
     """For each boot whose start is there (boot, values, probabilities) of its known steps.
 
+    With a table that is each of which a whole block is there, and all steps up to its last one.
     values: (t,) the most probable value of each step, given all that the device released;
     probabilities: (t,) of these. Who sends what no device can send is left out.
     """
     beliefs = make_beliefs(task)
     for part in _parts(_possible(store, streams, task, beliefs, []), task):
-        symbols, present, ended, _ = _gathered(part)
+        symbols, present, ended, _ = _gathered(task, part)
         found = decode(task, symbols, present, ended=ended, beliefs=beliefs)
         for row, one in enumerate(part):
             posterior = found.posterior[row, found.known[row]]
@@ -140,7 +142,7 @@ def smoothed_series(
 
 @dataclass(frozen=True)
 class _Series:
-    """A segment: (t,) symbols, and which of them are present, at least the first one."""
+    """A segment: (t,) symbols, and which of them are present: some of them are of use."""
 
     stream: Stream
     symbols: npt.NDArray[Any]
@@ -154,7 +156,7 @@ def _possible(
     beliefs: AllBeliefs,
     left_out: list[str],
 ) -> list[_Series]:
-    """The series where the start is there.
+    """The series where the start is there, or with a table any whole block.
 
     Whoever sends what no device can send is left out as a whole, with a sentence.
     """
@@ -164,7 +166,7 @@ def _possible(
             symbols, present = store.values(stream.boot)
             if present.any() and symbols[present].max() >= task.symbols:
                 raise UserError(f"A released symbol lies outside 0..{task.symbols - 1}.")
-            if len(present) and present[0]:
+            if _useful(task, present):
                 begun.append(_Series(stream, symbols, present))
         except UserError as error:
             left_out.append(f"Boot {clean(stream.nonce)}: {clean(error)}")
@@ -184,8 +186,15 @@ def _possible(
     return kept
 
 
+def _useful(task: Task, present: npt.NDArray[np.bool_]) -> bool:
+    """Whether anything of a segment can be smoothed, or will be once its first block is whole."""
+    if task.rule == TABLE:
+        return bool(known_steps(task, present[np.newaxis], False).any())
+    return bool(len(present) and present[0])
+
+
 def _decode(task: Task, series: list[_Series], beliefs: AllBeliefs) -> None:
-    symbols, present, ended, _ = _gathered(series)
+    symbols, present, ended, _ = _gathered(task, series)
     decode(task, symbols, present, ended=ended, beliefs=beliefs)
 
 
@@ -198,9 +207,11 @@ def _parts(series: list[_Series], task: Task) -> list[list[_Series]]:
 
 
 def _gathered(
-    series: list[_Series],
+    task: Task, series: list[_Series]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], set[str]]:
     """((segments, steps) symbols, which are present, who ended, senders)."""
+    if not series and task.rule == TABLE:
+        raise UserError(_NO_BLOCK)
     if not series:
         raise UserError(
             "Of no segment the first release has arrived: nothing can be smoothed, as the devices'"
@@ -248,7 +259,7 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
         "allowed": -math.log(task.thresholds[0] / SCALE) * (block + 1),
         "gain": gain,
         "learned": float(found.learned[at]),
-        "released": found.released[at][followed].tolist(),
+        "released": [None if np.isnan(x) else float(x) for x in found.released[at][followed]],
         "smoothed": found.smoothed[at][followed].tolist(),
         "low": found.smoothed_low[at][followed].tolist(),
         "high": found.smoothed_high[at][followed].tolist(),
@@ -317,7 +328,12 @@ def crr_summary(table: dict[str, Any]) -> str:
             f" {digits_up(Fraction(last['allowed']))}. On average {last['learned']:.4g} nats were"
             " learned of a device's values by them."
         )
-    if table["cut"]:
+    if table["cut"] and table["rule"] == RULE_NAMES[TABLE]:
+        said += (
+            f" Of {counted(table['cut'], 'segment')} some releases were lost: of these steps the"
+            " chain alone tells, and what arrived before and after."
+        )
+    elif table["cut"]:
         said += (
             f" Of {counted(table['cut'], 'segment')} nothing more is known after a loss, for then"
             " the belief is unknown."

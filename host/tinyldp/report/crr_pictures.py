@@ -53,7 +53,8 @@ def shares_picture(key: str, table: dict[str, Any]) -> str:
             line = "-" if len(steps) > 1 else "o"
             axis.plot(steps, smoothed, line, color=color, lw=1.3, label=name)
             if not of_one:
-                axis.plot(steps, released, ":", color=color, lw=0.8)
+                shares = np.array(released, dtype=float)
+                axis.plot(steps, shares, ":", color=color, lw=0.8)
         axis.set_title(
             "Probability of each value of the one device, smoothed"
             if of_one
@@ -129,10 +130,11 @@ def smoothed_picture(
 ) -> str:
     """The busiest steps of one series: released, the most probable values, and what was told.
 
-    symbols: (T,) of which known: (T,) are there with all before them. posterior: (T, d).
+    symbols: (T,), NaN where none arrived. known: (T,) the first of them, which are smoothed.
+    posterior: (T, d).
     """
     last = int(known.sum())
-    change = np.concatenate([[0], np.cumsum(np.diff(symbols[:last]) != 0)])
+    change = np.concatenate([[0], np.cumsum(np.abs(np.diff(symbols[:last])) > 0)])
     width = min(_ZOOM, last)
     start = int(np.argmax(change[width - 1 :] - change[: last - width + 1]))
     part = slice(start, start + width)

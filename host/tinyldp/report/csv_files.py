@@ -32,8 +32,8 @@ def write_csv(
     its rounds, TASK-steps.csv, of epochs TASK-epochs.csv and for HeavyThresh TASK-items.csv,
     and of both their devices, TASK-devices.csv. For each Task of CRR also TASK-shares.csv, the
     steps of crr.crr_tables, and for each of its streams PSEUDONYM-NONCE-smoothed.csv up to its
-    first loss: step, symbol, smoothed (the most probable value given all that the device
-    released) and the probability of this value.
+    first loss (with a table up to its last block): step, symbol, smoothed (the most probable value
+    given all that the device released) and the probability of this value.
 
     data: what report_data gave of the same store, which spares the work of smoothing again.
     Gives their paths, and a sentence for each stream that claims the impossible
@@ -105,7 +105,8 @@ def _write_smoothed(
     paths = []
     for boot, values, probabilities in smoothed_series(store, streams, task):
         paths.append(named[boot].with_name(f"{named[boot].stem}-smoothed.csv"))
-        symbols = store.values(boot)[0][: len(values)].tolist()
+        symbols, present = (part[: len(values)].tolist() for part in store.values(boot))
+        symbols = [symbol if here else "" for symbol, here in zip(symbols, present, strict=True)]
         with replacing_text(paths[-1], TABLE) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("step", "symbol", "smoothed", "probability"))

@@ -75,7 +75,7 @@ from tinyldp.report.round_pictures import decisions_picture, rounds_picture
 from tinyldp.report.rounds import decided, estimated, summary
 from tinyldp.report.symbols import clean
 from tinyldp_protocol.messages import ENDED
-from tinyldp_protocol.task import Task
+from tinyldp_protocol.task import TABLE, Task
 
 if TYPE_CHECKING:
     from tinyldp.collect.store import Store
@@ -531,18 +531,28 @@ def _smoothed(
     except UserError as error:
         return f"<p>{escape(clean(error))}</p>"
     known = found.known[0]
+    table = task.rule == TABLE
     if not known.any():
+        missing = "No whole block of it is" if table else "Its first release is not"
         return (
-            '<p class="quiet">Its first release is not there: nothing can be smoothed. What came is'
-            " drawn above, and --csv writes it.</p>"
+            f'<p class="quiet">{missing} there: nothing can be smoothed. What came is drawn above,'
+            " and --csv writes it.</p>"
         )
     told = found.leakage[0][known]
     picture = smoothed_picture(
-        f"{key}d", task, symbols, known, found.posterior[0], found.leakage[0], original
+        f"{key}d",
+        task,
+        np.where(present, symbols, np.nan),
+        known,
+        found.posterior[0],
+        found.leakage[0],
+        original,
     )
     unit = "step" if task.block is None else "block"
+    which = "that arrived" if table else "before the first loss"
+    number = counted(int((known & present).sum()), "step")
     caption = (
-        f"The releases before the first loss, {counted(len(told), 'step')}, told"
+        f"The releases {which}, {number}, told"
         f" {told.sum():.4g} nats of the series of values that they say most about, a {unit}"
         f" {told.max():.4g} at most."
     )
