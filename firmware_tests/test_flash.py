@@ -598,6 +598,21 @@ def test_emulated_microbit(
     assert running.returncode == 0
 
 
+def test_an_emulated_microbit_that_does_not_start(
+    task_file: Path,
+    sample: Path,
+    need: Callable[[str, str | None], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    need("microbit", Microbit.missing())
+    sample.write_text("line = 1 / 0\n" + SAMPLE)
+    arguments = [task_file, "--lane", "microbit", "--uncertified", "--sample", sample]
+    assert cli.main(["flash", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "does not start on the emulated micro:bit: ZeroDivisionError" in said.err
+
+
 def test_bad_input(
     board: RelayedBoard,
     sample: Path,

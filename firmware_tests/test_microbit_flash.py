@@ -72,7 +72,7 @@ def test_a_flashed_board_reports(lane: Lane, tmp_path: Path, name: str) -> None:
         (jittersort(151), "the data of its Task"),
         ({**EACH["OUE d=16"], "symbols": 256}, "the data of its Task"),
         (crr_by_table(4, 2), "its longest line of code"),
-        ({**crr_by_table(4, 2), "table": [0, 1 << 15, *[0] * 14] * 16}, "the largest buffer"),
+        ({**crr_by_table(4, 2), "table": [0, 1 << 15, *[0] * 14] * 16}, "buffer of its Task"),
         ({"symbols": 181, "bins": list(range(0, 180_000, 1000))}, "its longest line of code"),
     ],
 )
