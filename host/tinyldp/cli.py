@@ -427,12 +427,16 @@ def _flash_emulated(options: argparse.Namespace, task: Any, certified: bool) -> 
                 lifetime=_units(options.allowance),
                 progress=progress.update,
             )
-        why = first_error(
-            lambda deadline: process.read(1, max(0.0, deadline - time.monotonic())), STARTS
-        )
-        if why:
+        said = bytearray()
+
+        def hear(deadline: float) -> bytes:
+            part = process.read(1, max(0.0, deadline - time.monotonic()))
+            said.extend(part)
+            return part
+
+        if why := first_error(hear, STARTS):
             raise UserError(f"The Task does not start on the emulated micro:bit: {why}.")
-        with Port(process) as port:
+        with Port(process, bytes(said)) as port:
             result = {
                 "lane": options.lane,
                 "port": port.path,

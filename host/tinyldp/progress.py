@@ -6,14 +6,18 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from tinyldp.collect.collector import Snapshot
 from tinyldp.figures import counted
 from tinyldp.stoppable import Stoppable
+
+if TYPE_CHECKING:
+    # What only plans need not load: it takes longer than all else.
+    from tinyldp.collect.collector import Snapshot
 
 _SECONDS = 2.0
 

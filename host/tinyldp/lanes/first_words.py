@@ -18,7 +18,8 @@ def first_error(receive: Callable[[float], bytes], seconds: float) -> str:
     deadline = time.monotonic() + seconds
     said = b""
     while seconds and (part := receive(deadline)):
-        said += part
+        # A line that is opened may give one, before anything is said.
+        said = (said + part).lstrip(b"\0")
         if b"\0" in said or len(said) > _MOST:
             return ""
         if said.endswith(b">>> "):

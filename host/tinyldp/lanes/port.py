@@ -12,14 +12,18 @@ from tinyldp.stoppable import Stoppable
 
 
 class Port(Stoppable):
-    """path: a pseudo-terminal that carries what a process says and is told."""
+    """path: a pseudo-terminal that carries what a process says and is told.
 
-    def __init__(self, process: Process) -> None:
+    said: what it has said before, which comes first.
+    """
+
+    def __init__(self, process: Process, said: bytes = b"") -> None:
         self._process = process
         self._end, self._slave = os.openpty()
         tty.setraw(self._slave)
         os.set_blocking(self._end, False)
         self.path = os.ttyname(self._slave)
+        os.write(self._end, said)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._relay, name="port", daemon=True)
         self._thread.start()
