@@ -11,10 +11,10 @@ demo: .venv/demo.ready
 	@sh .ci/system-packages mosquitto
 	$(BIN)/tinyldp demo $(ARGS)
 
-# As many tests at a time as there are cores, and beside them those that wait: tests/turns.py.
+# Two processes more than cores: those of tests that wait run beside the others, see tests/turns.py.
 test: .venv/test.ready
 	@sh .ci/system-packages mosquitto qemu-system-arm firmware-microbit-micropython
-	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 4 --dist loadgroup $(ARGS)
 
 lint: .venv/test.ready .venv/micropython-stubs/stdlib
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ BLOCK = 2
 RELEASED = STEPS // BLOCK * BLOCK
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("lane", ["unix"], indirect=True)
 def test_a_table_live(lane: Lane, tmp_path: Path) -> None:
     """All but the incomplete last block arrives, and is smoothed."""

@@ -20,7 +20,7 @@ from tinyldp_protocol.messages import put_release
 CDDL = Path(__file__).parents[1] / "protocol" / "tinyldp.cddl"
 STEPS = "1200"
 # The fixture is made once.
-pytestmark = pytest.mark.xdist_group("demo")
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.waits]
 
 
 @pytest.fixture(scope="module")

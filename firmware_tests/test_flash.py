@@ -283,6 +283,7 @@ def interrupted(board: RelayedBoard, cutter: Cutter, at: int, again: Callable) -
         cutter.left = None
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize(
     ("littlefs", "step"),
     [(False, 7), (True, 9), *(pytest.param(fs, 1, marks=pytest.mark.soak) for fs in (False, True))],
@@ -325,6 +326,7 @@ def test_interrupted_at_every_file(
     assert flash(board.port, wanted, sample=sample).pseudonym == first.pseudonym
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 def test_first_flashing_interrupted_at_every_file(
     board: RelayedBoard, sample: Path, monkeypatch: pytest.MonkeyPatch, step: int

@@ -30,6 +30,7 @@ from tinyldp.lanes import Lane, open_lane
 from tinyldp_protocol.messages import HARDWARE, RUNNING
 from tinyldp_protocol.task import Task
 
+pytestmark = pytest.mark.waits
 MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 
 

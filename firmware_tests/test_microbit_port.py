@@ -26,6 +26,8 @@ from tinyldp.lanes.serial import Serial
 from tinyldp_protocol.messages import HELLO
 from tinyldp_protocol.task import Task
 
+pytestmark = pytest.mark.waits
+
 
 class Desk:
     """A micro:bit on a port, somebody who presses its reset button, and sample files."""
@@ -159,7 +161,6 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes | None]]:
     return seen
 
 
-@pytest.mark.waits
 def test_a_ledger_is_made_once_and_kept(desk: Desk, ledgers: list[list[bytes | None]]) -> None:
     task = lba()
     first = desk.flash(STA)

@@ -9,6 +9,7 @@ import pytest
 from firmware_tests.microbit import STA, program, start, state_files
 from tinyldp.lanes import Lane, Process
 
+pytestmark = pytest.mark.waits
 PSEUDONYM = b"somebody"
 SIZE = 4 + 12 + 4
 POINTS = {

@@ -53,6 +53,7 @@ from tinyldp_protocol.messages import (
 )
 from tinyldp_protocol.task import LBA, LBD, LBU, LPA, OLH, OUE, SCALE, Task
 
+pytestmark = pytest.mark.waits
 MICROBIT = pytest.mark.parametrize("lane", ["microbit"], indirect=True)
 TASK = lba()
 TASK_SPENDS = TASK.spends or []
@@ -70,7 +71,6 @@ def flashed(lane: Lane, task: Task = TASK, sample: bytes = CONSTANT) -> Iterator
         yield Host(board)
 
 
-@pytest.mark.waits
 @MICROBIT
 def test_a_board_answers_the_collector(lane: Lane, tmp_path: Path) -> None:
     store = Store.create(tmp_path / "board.db", TASK)
@@ -99,7 +99,6 @@ def test_a_board_answers_the_collector(lane: Lane, tmp_path: Path) -> None:
         store.close()
 
 
-@pytest.mark.waits
 @MICROBIT
 def test_what_a_board_answers_and_refuses(lane: Lane) -> None:
     """Every reason has its name, and costs nothing; a repeated query gets the same bytes."""
