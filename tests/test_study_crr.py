@@ -1,6 +1,7 @@
 """Studies of CRR: what they state, what they learn, and one sentence for what is wrong."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -227,14 +228,14 @@ def test_training_with_memory(tmp_path):
     ("values", "symbols"),
     [
         ("bins = [10, 20]", [0, 1, 0, 2, 0, 0]),
-        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 0, 1]),
-        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 0, 3]),
+        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 1, 0]),
+        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 3, 0]),
     ],
 )
 def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
     """Gaps, too: a device sends a symbol for them, and a belief goes on from that."""
-    readings = [5, 12, None, 25, 7, None]
-    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n7\n""\n')
+    readings = [5, 12, None, 25, None, 7]
+    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n""\n7\n')
     study = crr_study(tmp_path, TRAIN.replace("domain = 3", values))
     trained, training = trained_study(study)
     device = Quantizer(choose_crr(study).task)
@@ -249,8 +250,39 @@ def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
     assert said in training_line(training)
 
 
+@pytest.mark.parametrize("memory", [1, 2])
+def test_series_of_unequal_length_are_learned_as_from_files_of_their_own(tmp_path, memory):
+    def trained(text):
+        study, training = trained_study(crr_study(tmp_path, text))
+        assert study.crr is not None
+        assert training is not None
+        return study.crr, training
+
+    anna, bert = [*"01201", "", *"2210"], [*"1002"]
+    (tmp_path / "a.csv").write_text("\n".join(anna))
+    (tmp_path / "b.csv").write_text("\n".join(bert) + "\n\n")
+    short = bert + [""] * (len(anna) - len(bert))
+    both = "\n".join(",".join(pair) for pair in zip(anna, short, strict=True))
+    (tmp_path / "t.csv").write_text(f"{both}\n,\n")
+    text = TRAIN.replace('"crr"', f'"crr-batch"\nblock = 2\nmemory = {memory}')
+    two, told = trained(text.replace('"t.csv"', '["a.csv", "b.csv"]'))
+    one, of_one = trained(text)
+    assert one == replace(two, train=one.train)
+    assert of_one == replace(told, files=of_one.files)
+    assert (of_one.readings, of_one.gaps) == (14, 1)
+    # A gap that is one counts, or the two could not differ.
+    (tmp_path / "t.csv").write_text(f"{both}\n,1\n")
+    assert trained(text)[0].model != two.model
+
+
+def test_a_column_without_readings_is_not_trained_on(tmp_path):
+    (tmp_path / "t.csv").write_text("anna,bert\n0,\n1,\n")
+    with pytest.raises(UserError, match=r"t\.csv: column bert holds no readings; leave it out\.$"):
+        trained_study(crr_study(tmp_path, TRAIN))
+
+
 def test_a_plan_says_what_it_was_trained_on(tmp_path):
-    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n")
+    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n,1\n")
     (tmp_path / "b.csv").write_text("1\n" * 3)
     text = TRAIN.replace('"t.csv"', '["a.csv", "b.csv"]').replace("domain = 3", "domain = 4")
     planned = plan(write_crr(tmp_path, text))
@@ -258,18 +290,18 @@ def test_a_plan_says_what_it_was_trained_on(tmp_path):
     assert content == {
         "files": [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")],
         "series": 3,
-        "readings": 29,
+        "readings": 30,
         "gaps": 1,
         "gap_symbol": 0,
-        "transitions": 26,
+        "transitions": 27,
         "unseen_symbols": [2, 3],
         "rare_rows": [{"after": [2], "seen": 0}, {"after": [3], "seen": 0}],
         "warnings": content["warnings"],
     }
     said = text_plan(planned)
     assert (
-        "\nTrained: 2 files, 3 series, 29 readings (1 of them missing and counted as symbol 0, as "
-        "a device sends them), 26 transitions from one to the next.\n"
+        "\nTrained: 2 files, 3 series, 30 readings (1 of them missing and counted as symbol 0, as "
+        "a device sends them), 27 transitions from one to the next.\n"
     ) in said
     assert (
         "\nWarning: The training series never show symbols 2 and 3, and show fewer than 10 "
