@@ -13,13 +13,16 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
 from tinyldp.crr.training import train
 from tinyldp.errors import UserError
 from tinyldp.planning import plan, text_plan
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.crr import choose_crr
 from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.simulate import simulate, sweep
 from tinyldp.simulate.crr_sweeps import two_states
 from tinyldp.study import load_study, load_task
+from tinyldp_device.mechanism import pool_words
 from tinyldp_device.quantize import Quantizer
+from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import put_release
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
 PRIOR = "prior = [0.4, 0.35, 0.25]"
@@ -478,6 +481,28 @@ def test_a_simulation_beyond_all_patience_is_refused(tmp_path, devices, steps, s
         simulate(write_crr(tmp_path), devices=devices, steps=steps)
 
 
+@pytest.mark.parametrize("rule", ["preserve", "min_error", "blocks", "table"])
+def test_device_memory_is_its_tables_and_what_every_mechanism_has(tmp_path, rule):
+    """What stays in memory for the mechanism is the same in both lines, the Task's lists too."""
+    text = STUDY.replace(PRIOR, f'{PRIOR}\nrule = "{rule}"')
+    if rule in ("blocks", "table"):
+        named = '"crr-batch"\nblock = 4' + ('\nrule = "table"' if rule == "table" else "")
+        text = BATCH.replace('"crr-batch"\nblock = 2', named)
+    planned = plan(write_crr(tmp_path, text))
+    task, costs = planned.task, planned.crr
+    assert costs is not None
+    frame = HEAD + put_release(None, 0, bytes(4), 0, bytes(task.payload)) + TAIL
+    assert planned.device_bytes == costs.table_bytes + 3 * pool_words(task) + task.outbox * frame
+    lists = sum(len(each) for each in (task.prior, task.transitions, task.table or ()))
+    assert costs.table_bytes > 4 * lists
+    said = text_plan(planned)
+    assert f"\nTables: {costs.table_bytes:,} bytes of a board's memory, the model among" in said
+    assert (
+        f"\nDevice memory: {planned.device_bytes:,} bytes for the mechanism's tables, its random "
+        f"words and {task.outbox} frames.\n"
+    ) in said
+
+
 def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
     """4,096 bytes where the study names none; what does not fit, and what would."""
     long = BATCH.replace("block = 2", "block = 10")
@@ -490,7 +515,7 @@ def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
     # Room that is named is what counts, and no sweep asks for any.
     roomy = long + "[fleet]\nboard_memory = 5000\n"
     task = choose_crr(crr_study(tmp_path, roomy)).task
-    need = table_bytes(task)
+    need = mechanism_bytes(task)
     with pytest.raises(UserError, match=f"or name {need:,} or more in"):
         choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need - 1))))
     choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need))))

@@ -24,7 +24,7 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary
 from tinyldp.crr.steps import Policy, Step, expected_loss, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.figures import stated
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import Task
@@ -165,7 +165,7 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         krr_double=krr_loss(shares, 2 * float(epsilon) / block, losses),
         sequence=matched,
         krr_sequence=krr_sequence,
-        table_bytes=table_bytes(task),
+        table_bytes=mechanism_bytes(task),
         warnings=_beyond(task, epsilon),
     )
 

@@ -14,7 +14,7 @@ from tinyldp.crr.lp import block_loss, losses_of
 from tinyldp.crr.steps import q_of
 from tinyldp.crr.tables import TABLE_SCALE, long_run, table_of
 from tinyldp.crr.training import PUBLIC
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.crr_costs import rule_loss, value_shares
 from tinyldp.planning.krr import krr_kernel, krr_loss
 from tinyldp.study import Study
@@ -99,7 +99,7 @@ def table_costs(study: Study, task: Task, optimum: float) -> TableCosts:
         krr_block=float((weights @ (krr_kernel(blocks, float(epsilon)) * together)).sum()) / block,
         released=released,
         blocks=blocks,
-        table_bytes=table_bytes(task),
+        table_bytes=mechanism_bytes(task),
         warnings=warnings,
     )  # fmt: skip
 
