@@ -446,14 +446,50 @@ def test_a_slip_is_not_taken_for_a_rounding(tmp_path, row):
         crr_study(tmp_path, STUDY.replace("[0.3, 0.4, 0.3]", row))
 
 
-def test_an_epsilon_above_the_resolution_is_said(tmp_path):
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_epsilon_above_the_resolution_is_said(tmp_path, batch):
     """9.7041 is the next one above 14 ln 2 = 9.70406 that a study can state."""
-    above, at = (STUDY.replace("epsilon = 1", f"epsilon = {e}") for e in ("9.7041", "9.704"))
+    text = BATCH.replace("block = 2", 'block = 2\nrule = "table"') if batch else STUDY
+    above, at = (text.replace("epsilon = 1", f"epsilon = {e}") for e in ("9.7041", "9.704"))
     assert plan(write_crr(tmp_path, at)).to_json()["crr"]["warnings"] == []
     said = text_plan(plan(write_crr(tmp_path, above)))
-    assert "epsilon 9.7041 is above CRR's resolution" in said
-    assert "so that epsilon 9.70407 is what is planned and certified" in said
+    assert (
+        "\nWarning: [privacy] epsilon 9.7041 is above what a threshold of CRR can express: 9.70407"
+        " is the largest, and what is planned and certified.\n"
+    ) in said
     assert "epsilon       9.70407" in text_certificate(certify(load_task(tmp_path / "crr.task")))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_shares_that_are_changed_are_said_to_be(tmp_path, batch):
+    """By more than a rounding to 1/16384: 0.000031 is nearer to 1 of them than to none."""
+    text = BATCH.replace("block = 2", 'block = 2\nrule = "table"') if batch else STUDY
+    rows, changed, more = (
+        ("[[0.9, 0.1], [0.2, 0.8]]", "[0.99998, 0.00002]", "[0.00001, 0.99999]"),
+        (ROWS, "[0.99998, 0.00002, 0]", "[0.00001, 0.99998, 0.00001]"),
+    )[not batch]
+    last = "" if batch else ", [0.2, 0.3, 0.5]"
+
+    def notes(first, second):
+        new = text.replace(rows, f"[{first}, {second}{last}]")
+        said = plan(write_crr(tmp_path, new)).to_json()["crr"]["warnings"]
+        return [note for note in said if note.startswith("[mechanism]")]
+
+    said = "raised to 1/16384, the least above 0 that a Task can state."
+    even = "[0.5, 0.5]" if batch else "[0.5, 0.5, 0]"
+    assert notes(changed, even) == [
+        f"[mechanism] transitions: 2e-05 in the row of symbol 0 was {said}"
+    ]
+    assert notes(changed, more) == [
+        f"[mechanism] transitions: 2e-05 in the row of symbol 0 and {1 if batch else 2} more were "
+        f"{said}"
+    ]
+    assert notes(changed.replace("98", "9690").replace("002", "00310"), even) == []
+    # Rounded decimals are told of with a table, too.
+    (note,) = notes(even.replace("0.5", "0.5001", 1), even)
+    assert note.endswith(
+        "sums to 1.0001, not to 1, as its decimals are rounded: it was taken in proportion."
+    )
 
 
 def test_a_table_of_zeros_is_no_loss(tmp_path):

@@ -112,13 +112,17 @@ class CrrCosts:
 
 def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
     costs = costs_of(task, device_policy(task), progress)
+    return replace(costs, warnings=(*of_model(study), *costs.warnings))
+
+
+def of_model(study: Study) -> tuple[str, ...]:
+    """Sentences about where the model is from, and what was made of it."""
     settings = study.crr
     if settings is None:
-        return costs
-    notes = () if settings.model is None else settings.model.notes
+        return ()
     if settings.train:
-        notes = (PUBLIC,)
-    return replace(costs, warnings=(*notes, *costs.warnings))
+        return (PUBLIC,)
+    return () if settings.model is None else settings.model.notes
 
 
 def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
@@ -166,19 +170,18 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         sequence=matched,
         krr_sequence=krr_sequence,
         table_bytes=mechanism_bytes(task),
-        warnings=_beyond(task, epsilon),
+        warnings=beyond(task, epsilon),
     )
 
 
-def _beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
+def beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
     """A sentence about a target that is above all that CRR can be certified with."""
     target = Fraction(task.epsilon or 0, EPSILON_UNIT)
     if share_of(task) > 1 or target <= epsilon:
         return ()
     return (
-        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above CRR's resolution: one release"
-        f" in {ROW_SCALE:,} at least tells nothing, so that epsilon {digits_up(epsilon)} is what is"
-        " planned and certified.",
+        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above what a threshold of CRR can"
+        f" express: {digits_up(epsilon)} is the largest, and what is planned and certified.",
     )
 
 

@@ -362,7 +362,10 @@ def _oracle_loss(plan: Plan) -> str:
     target = f"epsilon {_target(task.epsilon, EPSILON_UNIT)}"
     if oracles.ratio(task) > exp_bounds(Fraction(task.epsilon, EPSILON_UNIT))[0]:
         return f"{text}: MORE THAN THE TARGET ({target})."
-    return f"{text} (target: {target})."
+    text = f"{text} (target: {target})."
+    if task.thresholds[0] == 1:
+        text += f" {_bound(plan.epsilon)} is the largest that a threshold can express."
+    return text
 
 
 def _oracle_costs(plan: Plan) -> str:
