@@ -18,6 +18,7 @@ from tinyldp.planning.crr import choose_crr
 from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.simulate import simulate, sweep
 from tinyldp.simulate.crr_sweeps import two_states
+from tinyldp.simulate.limits import check_table
 from tinyldp.study import load_study, load_task
 from tinyldp_device.mechanism import pool_words
 from tinyldp_device.quantize import Quantizer
@@ -503,6 +504,24 @@ def test_a_missing_training_file_is_told_with_the_study(tmp_path, play):
     path = write_crr(tmp_path, TRAIN + "[fleet]\ndevices = 5\n")
     with pytest.raises(UserError, match=rf"^{path}: There is no file .*t\.csv"):
         play(path, steps=5)
+
+
+def test_a_table_that_would_be_simulated_for_days_is_refused(tmp_path):
+    """Its steps cost more, the more so the more blocks there are."""
+    table = BATCH.replace("block = 2", 'block = 2\nrule = "table"')
+    said = "1,000,000,000 devices of 1,000 steps by a table would take more than a day: take "
+    with pytest.raises(UserError, match=rf"{said}508,235,294 devices or fewer\.$"):
+        simulate(write_crr(tmp_path, table), devices=10**9)
+    most = 508_235_294_000
+    task = choose_crr(crr_study(tmp_path, table)).task
+    check_table(task, most // 1000, 1000)
+    with pytest.raises(UserError, match="more than a day"):
+        check_table(task, most // 1000 + 1, 1000)
+    longer = choose_crr(crr_study(tmp_path, table.replace("block = 2", "block = 5"))).task
+    with pytest.raises(UserError, match="take 286,092,715 devices or fewer"):
+        check_table(longer, most // 1000, 1000)
+    # Other Tasks have a limit of their own.
+    check_table(choose_crr(crr_study(tmp_path)).task, 10**9, 1000)
 
 
 @pytest.mark.parametrize(
