@@ -242,7 +242,7 @@ def test_what_the_certificate_says() -> None:
         "wrong model",
         "incomplete last block of a segment are never released",
         "twice epsilon",
-        "32 bytes on a device",
+        "32 bytes as a device draws from it",
         "3 in all",
         "4 steps touch up to 3 blocks",
         "with delta",

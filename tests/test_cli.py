@@ -537,6 +537,64 @@ def test_what_an_emulated_board_cannot_have(
     refused(arguments, capsys, f"{option} is for a board at a port", "new each time")
 
 
+@pytest.mark.parametrize(
+    ("option", "number", "said"),
+    [
+        ("steps", "-5", "steps must lie in 1..16,777,216, but is -5."),
+        ("steps", "0", "steps must lie in 1..16,777,216, but is 0."),
+        ("steps", "16777217", "steps must lie in 1..16,777,216, but is 16,777,217."),
+        ("devices", "-5", "devices must lie in 1..1,152,921,504,606,846,976, but is -5."),
+        ("devices", "0", "devices must lie in 1..1,152,921,504,606,846,976, but is 0."),
+    ],
+)
+@pytest.mark.parametrize("sweep", [[], ["--sweep", "1"]], ids=["one", "sweep"])
+def test_a_number_out_of_range_has_one_range(
+    option: str,
+    number: str,
+    said: str,
+    sweep: list[str],
+    study: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fleet = [] if option == "devices" else ["--devices", "5"]
+    refused(["simulate", str(study), f"--{option}", number, *fleet, *sweep], capsys, said)
+
+
+@pytest.mark.parametrize("number", ["x", "1.5", "1" * 19, "", "--5", "\u0663"])
+@pytest.mark.parametrize("option", ["steps", "devices"])
+def test_what_is_no_number_of_steps(
+    option: str, number: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["simulate", str(study), f"--{option}={number}"])
+    assert stopped.value.code == 2
+    said = f"--{option} must be a whole number of 18 digits at the most"
+    assert capsys.readouterr().err.endswith(
+        f"tinyldp simulate: {said}; see tinyldp simulate --help.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "named"),
+    [
+        ("plan", "-o", "-o/--output"),
+        ("certify", "--output", "-o/--output"),
+        ("report", "--html", "--html"),
+        ("report", "--csv", "--csv"),
+        ("simulate", "--picture", "--picture"),
+        ("audit", "--picture", "--picture"),
+    ],
+)
+def test_an_output_without_a_name(
+    command: str, option: str, named: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([command, str(study), option, ""])
+    assert stopped.value.code == 2
+    said = f"tinyldp {command}: {named} must be a name, but is empty; see tinyldp {command} --help."
+    assert capsys.readouterr().err.endswith(f"{said}\n")
+
+
 @pytest.mark.parametrize("seed", ["-5", "x", "1" * 19])
 def test_numbers_of_options(seed: str, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

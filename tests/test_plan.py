@@ -341,6 +341,16 @@ def test_integers_are_taken_as_they_are(
     assert ("MORE THAN THE TARGET" in text) == (name == "olh")
 
 
+@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
+def test_an_epsilon_above_what_a_threshold_can_express_is_said(tmp_path: Path, name: str) -> None:
+    said = text_plan(plan(write_study(tmp_path, name, "epsilon = 20", domain=4)))
+    found = re.search(r"with epsilon (\S+) a report \(target: epsilon 20\)\. (.*)\n", said)
+    assert found
+    assert found[2] == f"{found[1]} is the largest that a threshold can express."
+    said = text_plan(plan(write_study(tmp_path, name, "epsilon = 2", domain=4)))
+    assert "largest" not in said
+
+
 def test_a_plan_of_an_oracle_without_devices_has_no_variance(tmp_path: Path) -> None:
     planned = plan(write_study(tmp_path, "grr", "epsilon = 1"))
     assert planned.to_json()["variance"] is None

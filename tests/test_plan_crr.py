@@ -20,7 +20,7 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.crr.steps import Step, expected_loss, share_of
 from tinyldp.errors import UserError
 from tinyldp.planning import choose, crr_costs, krr, plan, text_plan
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.crr_costs import costs_of
 from tinyldp.simulate import simulate
 from tinyldp.study import load_task
@@ -55,7 +55,7 @@ def test_an_epsilon_below_the_resolution(tmp_path):
 
 def test_tables_that_are_too_large_for_the_board(tmp_path):
     text = STUDY + "[fleet]\nboard_memory = {}\n"
-    need = table_bytes(choose(crr_study(tmp_path, text.format(100_000))))
+    need = mechanism_bytes(choose(crr_study(tmp_path, text.format(100_000))))
     choose(crr_study(tmp_path, text.format(need)))
     sentence = rf"tables of 3 symbols take {need} bytes .* and there are {need - 1} for them"
     with pytest.raises(UserError, match=sentence):

@@ -10,7 +10,7 @@ import pytest
 
 from tinyldp import recordings
 from tinyldp.errors import UserError
-from tinyldp.recordings import load_recording, sample_recordings
+from tinyldp.recordings import load_recording, load_table, sample_recordings
 
 AWD = "a wearer\r\n23-Jan-1918\r\n13:58\r\n {code} \r\n00\r\nV1\r\nX\r\n"
 
@@ -33,7 +33,9 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
         ('"value"\n"4"\n', [4]),
         ("time,value\n08:00,1\n08:01,\n,\n\n08:04,+5\n", [1, None, None, None, 5]),
         ("Value;note\n1;x\n2;\n", [1, 2]),
-        ("note\tvalue\n\t1\nx\t\n", [1, None]),
+        ("note\tvalue\n\t1\nx\t\n", [1]),
+        ('1\n""\n\n2\n""\n', [1, None, None, 2]),
+        ("time,value\n08:00,1\n08:01,\n08:02,3\n08:03,\n08:04,\n", [1, None, 3]),
         ("1\r2\r", [1, 2]),
         ("0000000000012\n", [12]),
         ("-1073741824\n1073741823", [-(1 << 30), (1 << 30) - 1]),
@@ -82,6 +84,33 @@ def test_csv_that_cannot_be_read(tmp_path: Path, content: str | bytes, sentence:
     assert said.startswith(str(path))
     assert sentence in said
     assert "\n" not in said
+
+
+def test_a_series_ends_with_its_last_reading(tmp_path: Path) -> None:
+    """Each column by itself: what is empty below is no reading, what is empty between is one."""
+    table = load_table(write(tmp_path, "two.csv", "anna;bert\n1;2\n3;\n;4\n5;\n\n6;\n;\n"))
+    assert table.series == [[1, 3, None, 5, None, 6], [2, None, 4]]
+    assert table.rows == [[1, 2], [3, None], [None, 4], [5, None], [None, None], [6, None]]
+    assert table.lengths == (6, 3)
+    for content, own in zip(("1\n3\n\n5\n\n6\n\n", "2\n\n4\n\n\n"), table.series, strict=True):
+        assert load_table(write(tmp_path, "one.csv", content)).series == [own]
+
+
+@pytest.mark.parametrize(
+    ("content", "column"),
+    [
+        ("anna,bert\n1,\n2,\n", "bert"),
+        ("1,2,\n3,4,\n", "3"),
+        ("time,anna,bert\n08:00,,\n08:01,,4\n", "anna"),
+    ],
+)
+def test_a_column_without_readings_is_refused_by_its_name(
+    tmp_path: Path, content: str, column: str
+) -> None:
+    path = write(tmp_path, "two.csv", content)
+    with pytest.raises(UserError) as caught:
+        load_table(path)
+    assert caught.value.args[0] == f"{path}: column {column} holds no readings; leave it out."
 
 
 def test_awd(tmp_path: Path) -> None:

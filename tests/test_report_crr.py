@@ -294,6 +294,12 @@ def test_files_hold_every_step_and_each_smoothed_series(tmp_path: Path) -> None:
     assert len(steps) < 60_000
 
 
+def test_postprocessing_is_of_frequencies_alone() -> None:
+    _, released = series(TASK, 2, 9, 8)
+    with pytest.raises(UserError, match=r"--postprocess.* is of frequencies of GRR, OUE or OLH"):
+        report_data(store_of(TASK, released).store, postprocess="simplex")
+
+
 def test_curves_are_of_shuffled_streams_alone() -> None:
     _, released = series(TASK, 2, 9, 8)
     with pytest.raises(UserError, match="of shuffled streams, and none"):

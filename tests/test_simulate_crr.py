@@ -179,6 +179,18 @@ def test_one_series_for_all(tmp_path: Path) -> None:
     assert found.notes == ("The stream's one series is played by all 7 devices.",)
 
 
+def test_a_run_ends_with_the_shortest_series(tmp_path: Path) -> None:
+    """No reading is made up for who has none."""
+    (tmp_path / "walk.csv").write_text("0,1\n1,1\n2,1\n2,\n2,\n")
+    (tmp_path / "s.toml").write_text(STUDY + '[stream]\nsource = "walk.csv"\n')
+    found = simulated(tmp_path / "s.toml", 2, 30)
+    assert found.steps == 3
+    assert found.original.tolist() == [[0, 1, 2], [1, 1, 1]]
+    assert found.notes == (
+        "The run ends with its shortest series, after 3 steps; the longest has 5.",
+    )
+
+
 def test_a_task_beside_the_study_that_is_another(tmp_path: Path) -> None:
     """Trained on other series, or planned before the study was changed; not a broken file."""
     path = tmp_path / "s.toml"

@@ -11,7 +11,7 @@ from tests.rounds_studies import rounds_task
 from tests.simulating import make_task
 from tinyldp.errors import UserError
 from tinyldp.recordings import load_recording, load_table, sample_recordings
-from tinyldp.simulate.sources import DAY, make_stream
+from tinyldp.simulate.sources import DAY, make_stream, shared
 from tinyldp_device.quantize import Quantizer
 from tinyldp_protocol.task import GRR, Task
 
@@ -105,11 +105,14 @@ def test_a_file_has_a_row_for_each_step_and_a_column_for_each_series(tmp_path: P
         ("anna\n1\n\n\n3\n\n\n", [[1], [None], [None], [3]]),
         ("\n1\n2\n", [[None], [1], [2]]),
         ("\n\nanna\n1\n2\n", [[1], [2]]),
-        ('1\n""\n', [[1], [None]]),
+        ('1\n""\n2\n', [[1], [None], [2]]),
         ("1\n \n2\n", [[1], [None], [2]]),
         # Several: a step at which all are missing.
         ("anna,bert\n1,2\n\n3,4\n\n", [[1, 2], [None, None], [3, 4]]),
-        ("1,2\n,\n", [[1, 2], [None, None]]),
+        ("1,2\n,\n3,4\n", [[1, 2], [None, None], [3, 4]]),
+        # What is empty at the end is no step.
+        ('1\n""\n', [[1]]),
+        ("1,2\n,\n", [[1, 2]]),
         ("\nanna;bert\n1;2\n", [[1, 2]]),
         # The column `value`, or all but those that say when.
         ("time,value\n08:00,1\n\n08:02,\n08:03,4\n", [[1], [None], [None], [4]]),
@@ -120,6 +123,22 @@ def test_a_file_has_a_row_for_each_step_and_a_column_for_each_series(tmp_path: P
 )
 def test_gaps_and_columns(tmp_path: Path, text: str, rows: list[list[int | None]]) -> None:
     assert load_table(write(tmp_path, text)).rows == rows
+
+
+def test_a_run_is_as_long_as_the_shortest_series_that_is_played(tmp_path: Path) -> None:
+    path = str(write(tmp_path, "anna,bert,carl\n0,1,4\n2,,3\n1,0,\n3,,\n"))
+    stream = make_stream(path, TASK, 5, 100, 0)
+    assert [stream.values(step).tolist() for step in range(2)] == [[0, 1, 4, 0, 1], [2, 0, 3, 2, 0]]
+    assert len(stream.counts) == 2
+    said = "The run ends with its shortest series, after 2 steps; the longest has 4."
+    assert said in shared(stream, 5)
+    # carl is not played.
+    two = make_stream(path, TASK, 2, 100, 0)
+    assert len(two.counts) == 3
+    assert "after 3 steps" in " ".join(shared(two, 2))
+    # Here no series ends before the run.
+    for stream in (make_stream(path, TASK, 1, 100, 0), make_stream(path, TASK, 5, 2, 0)):
+        assert "shortest" not in " ".join(shared(stream, 5))
 
 
 def test_a_stream_has_a_step_for_each_gap(tmp_path: Path) -> None:
@@ -145,7 +164,8 @@ def test_readings_are_binned_as_on_the_device(tmp_path: Path) -> None:
     numbers = {"symbols": 5, "bins": [0, 10, 200], "missing": 4, "thresholds": [1 << 20]}
     task = make_task(GRR, **numbers)
     readings = [-5, -1, 0, 9, 10, 11, 199, 200, 10**6, None]
-    path = write(tmp_path, ",".join("" if r is None else str(r) for r in readings) + "\n")
+    shown = ",".join("" if r is None else str(r) for r in readings)
+    path = write(tmp_path, f"{shown}\n{','.join('0' * len(readings))}\n")
     device = Quantizer(task)
     assert make_stream(str(path), task, 10, 1, 0).values(0).tolist() == [
         device.symbol(reading) for reading in readings

@@ -1,6 +1,7 @@
 """Studies of CRR: what they state, what they learn, and one sentence for what is wrong."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,13 +13,17 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary, whole_shares
 from tinyldp.crr.training import train
 from tinyldp.errors import UserError
 from tinyldp.planning import plan, text_plan
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.crr import choose_crr
 from tinyldp.planning.training import trained_study, training_json, training_line
 from tinyldp.simulate import simulate, sweep
 from tinyldp.simulate.crr_sweeps import two_states
+from tinyldp.simulate.limits import check_table
 from tinyldp.study import load_study, load_task
+from tinyldp_device.mechanism import pool_words
 from tinyldp_device.quantize import Quantizer
+from tinyldp_protocol.framing import HEAD, TAIL
+from tinyldp_protocol.messages import put_release
 from tinyldp_protocol.task import CRR, CRR_BATCH
 
 PRIOR = "prior = [0.4, 0.35, 0.25]"
@@ -227,14 +232,14 @@ def test_training_with_memory(tmp_path):
     ("values", "symbols"),
     [
         ("bins = [10, 20]", [0, 1, 0, 2, 0, 0]),
-        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 0, 1]),
-        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 0, 3]),
+        ("bins = [10, 20]\nmissing = 1", [0, 1, 1, 2, 1, 0]),
+        ("bins = [10, 20]\nmissing = 3", [0, 1, 3, 2, 3, 0]),
     ],
 )
 def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
     """Gaps, too: a device sends a symbol for them, and a belief goes on from that."""
-    readings = [5, 12, None, 25, 7, None]
-    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n7\n""\n')
+    readings = [5, 12, None, 25, None, 7]
+    (tmp_path / "t.csv").write_text('value\n5\n12\n\n25\n""\n7\n')
     study = crr_study(tmp_path, TRAIN.replace("domain = 3", values))
     trained, training = trained_study(study)
     device = Quantizer(choose_crr(study).task)
@@ -249,8 +254,39 @@ def test_training_makes_symbols_as_devices_do(tmp_path, values, symbols):
     assert said in training_line(training)
 
 
+@pytest.mark.parametrize("memory", [1, 2])
+def test_series_of_unequal_length_are_learned_as_from_files_of_their_own(tmp_path, memory):
+    def trained(text):
+        study, training = trained_study(crr_study(tmp_path, text))
+        assert study.crr is not None
+        assert training is not None
+        return study.crr, training
+
+    anna, bert = [*"01201", "", *"2210"], [*"1002"]
+    (tmp_path / "a.csv").write_text("\n".join(anna))
+    (tmp_path / "b.csv").write_text("\n".join(bert) + "\n\n")
+    short = bert + [""] * (len(anna) - len(bert))
+    both = "\n".join(",".join(pair) for pair in zip(anna, short, strict=True))
+    (tmp_path / "t.csv").write_text(f"{both}\n,\n")
+    text = TRAIN.replace('"crr"', f'"crr-batch"\nblock = 2\nmemory = {memory}')
+    two, told = trained(text.replace('"t.csv"', '["a.csv", "b.csv"]'))
+    one, of_one = trained(text)
+    assert one == replace(two, train=one.train)
+    assert of_one == replace(told, files=of_one.files)
+    assert (of_one.readings, of_one.gaps) == (14, 1)
+    # A gap that is one counts, or the two could not differ.
+    (tmp_path / "t.csv").write_text(f"{both}\n,1\n")
+    assert trained(text)[0].model != two.model
+
+
+def test_a_column_without_readings_is_not_trained_on(tmp_path):
+    (tmp_path / "t.csv").write_text("anna,bert\n0,\n1,\n")
+    with pytest.raises(UserError, match=r"t\.csv: column bert holds no readings; leave it out\.$"):
+        trained_study(crr_study(tmp_path, TRAIN))
+
+
 def test_a_plan_says_what_it_was_trained_on(tmp_path):
-    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n")
+    (tmp_path / "a.csv").write_text("anna,bert\n" + "0,1\n" * 12 + "1,\n,1\n")
     (tmp_path / "b.csv").write_text("1\n" * 3)
     text = TRAIN.replace('"t.csv"', '["a.csv", "b.csv"]').replace("domain = 3", "domain = 4")
     planned = plan(write_crr(tmp_path, text))
@@ -258,18 +294,18 @@ def test_a_plan_says_what_it_was_trained_on(tmp_path):
     assert content == {
         "files": [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")],
         "series": 3,
-        "readings": 29,
+        "readings": 30,
         "gaps": 1,
         "gap_symbol": 0,
-        "transitions": 26,
+        "transitions": 27,
         "unseen_symbols": [2, 3],
         "rare_rows": [{"after": [2], "seen": 0}, {"after": [3], "seen": 0}],
         "warnings": content["warnings"],
     }
     said = text_plan(planned)
     assert (
-        "\nTrained: 2 files, 3 series, 29 readings (1 of them missing and counted as symbol 0, as "
-        "a device sends them), 26 transitions from one to the next.\n"
+        "\nTrained: 2 files, 3 series, 30 readings (1 of them missing and counted as symbol 0, as "
+        "a device sends them), 27 transitions from one to the next.\n"
     ) in said
     assert (
         "\nWarning: The training series never show symbols 2 and 3, and show fewer than 10 "
@@ -411,14 +447,50 @@ def test_a_slip_is_not_taken_for_a_rounding(tmp_path, row):
         crr_study(tmp_path, STUDY.replace("[0.3, 0.4, 0.3]", row))
 
 
-def test_an_epsilon_above_the_resolution_is_said(tmp_path):
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_epsilon_above_the_resolution_is_said(tmp_path, batch):
     """9.7041 is the next one above 14 ln 2 = 9.70406 that a study can state."""
-    above, at = (STUDY.replace("epsilon = 1", f"epsilon = {e}") for e in ("9.7041", "9.704"))
+    text = BATCH.replace("block = 2", 'block = 2\nrule = "table"') if batch else STUDY
+    above, at = (text.replace("epsilon = 1", f"epsilon = {e}") for e in ("9.7041", "9.704"))
     assert plan(write_crr(tmp_path, at)).to_json()["crr"]["warnings"] == []
     said = text_plan(plan(write_crr(tmp_path, above)))
-    assert "epsilon 9.7041 is above CRR's resolution" in said
-    assert "so that epsilon 9.70407 is what is planned and certified" in said
+    assert (
+        "\nWarning: [privacy] epsilon 9.7041 is above what a threshold of CRR can express: 9.70407"
+        " is the largest, and what is planned and certified.\n"
+    ) in said
     assert "epsilon       9.70407" in text_certificate(certify(load_task(tmp_path / "crr.task")))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_shares_that_are_changed_are_said_to_be(tmp_path, batch):
+    """By more than a rounding to 1/16384: 0.000031 is nearer to 1 of them than to none."""
+    text = BATCH.replace("block = 2", 'block = 2\nrule = "table"') if batch else STUDY
+    rows, changed, more = (
+        ("[[0.9, 0.1], [0.2, 0.8]]", "[0.99998, 0.00002]", "[0.00001, 0.99999]"),
+        (ROWS, "[0.99998, 0.00002, 0]", "[0.00001, 0.99998, 0.00001]"),
+    )[not batch]
+    last = "" if batch else ", [0.2, 0.3, 0.5]"
+
+    def notes(first, second):
+        new = text.replace(rows, f"[{first}, {second}{last}]")
+        said = plan(write_crr(tmp_path, new)).to_json()["crr"]["warnings"]
+        return [note for note in said if note.startswith("[mechanism]")]
+
+    said = "raised to 1/16384, the least above 0 that a Task can state."
+    even = "[0.5, 0.5]" if batch else "[0.5, 0.5, 0]"
+    assert notes(changed, even) == [
+        f"[mechanism] transitions: 2e-05 in the row of symbol 0 was {said}"
+    ]
+    assert notes(changed, more) == [
+        f"[mechanism] transitions: 2e-05 in the row of symbol 0 and {1 if batch else 2} more were "
+        f"{said}"
+    ]
+    assert notes(changed.replace("98", "9690").replace("002", "00310"), even) == []
+    # Rounded decimals are told of with a table, too.
+    (note,) = notes(even.replace("0.5", "0.5001", 1), even)
+    assert note.endswith(
+        "sums to 1.0001, not to 1, as its decimals are rounded: it was taken in proportion."
+    )
 
 
 def test_a_table_of_zeros_is_no_loss(tmp_path):
@@ -434,6 +506,24 @@ def test_a_missing_training_file_is_told_with_the_study(tmp_path, play):
         play(path, steps=5)
 
 
+def test_a_table_that_would_be_simulated_for_days_is_refused(tmp_path):
+    """Its steps cost more, the more so the more blocks there are."""
+    table = BATCH.replace("block = 2", 'block = 2\nrule = "table"')
+    said = "1,000,000,000 devices of 1,000 steps by a table would take more than a day: take "
+    with pytest.raises(UserError, match=rf"{said}508,235,294 devices or fewer\.$"):
+        simulate(write_crr(tmp_path, table), devices=10**9)
+    most = 508_235_294_000
+    task = choose_crr(crr_study(tmp_path, table)).task
+    check_table(task, most // 1000, 1000)
+    with pytest.raises(UserError, match="more than a day"):
+        check_table(task, most // 1000 + 1, 1000)
+    longer = choose_crr(crr_study(tmp_path, table.replace("block = 2", "block = 5"))).task
+    with pytest.raises(UserError, match="take 286,092,715 devices or fewer"):
+        check_table(longer, most // 1000, 1000)
+    # Other Tasks have a limit of their own.
+    check_table(choose_crr(crr_study(tmp_path)).task, 10**9, 1000)
+
+
 @pytest.mark.parametrize(
     ("devices", "steps", "said"),
     [
@@ -444,6 +534,28 @@ def test_a_missing_training_file_is_told_with_the_study(tmp_path, play):
 def test_a_simulation_beyond_all_patience_is_refused(tmp_path, devices, steps, said):
     with pytest.raises(UserError, match=said):
         simulate(write_crr(tmp_path), devices=devices, steps=steps)
+
+
+@pytest.mark.parametrize("rule", ["preserve", "min_error", "blocks", "table"])
+def test_device_memory_is_its_tables_and_what_every_mechanism_has(tmp_path, rule):
+    """What stays in memory for the mechanism is the same in both lines, the Task's lists too."""
+    text = STUDY.replace(PRIOR, f'{PRIOR}\nrule = "{rule}"')
+    if rule in ("blocks", "table"):
+        named = '"crr-batch"\nblock = 4' + ('\nrule = "table"' if rule == "table" else "")
+        text = BATCH.replace('"crr-batch"\nblock = 2', named)
+    planned = plan(write_crr(tmp_path, text))
+    task, costs = planned.task, planned.crr
+    assert costs is not None
+    frame = HEAD + put_release(None, 0, bytes(4), 0, bytes(task.payload)) + TAIL
+    assert planned.device_bytes == costs.table_bytes + 3 * pool_words(task) + task.outbox * frame
+    lists = sum(len(each) for each in (task.prior, task.transitions, task.table or ()))
+    assert costs.table_bytes > 4 * lists
+    said = text_plan(planned)
+    assert f"\nTables: {costs.table_bytes:,} bytes of a board's memory, the model among" in said
+    assert (
+        f"\nDevice memory: {planned.device_bytes:,} bytes for the mechanism's tables, its random "
+        f"words and {task.outbox} frames.\n"
+    ) in said
 
 
 def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
@@ -458,7 +570,7 @@ def test_blocks_whose_tables_are_too_large_for_a_board(tmp_path):
     # Room that is named is what counts, and no sweep asks for any.
     roomy = long + "[fleet]\nboard_memory = 5000\n"
     task = choose_crr(crr_study(tmp_path, roomy)).task
-    need = table_bytes(task)
+    need = mechanism_bytes(task)
     with pytest.raises(UserError, match=f"or name {need:,} or more in"):
         choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need - 1))))
     choose_crr(crr_study(tmp_path, roomy.replace("5000", str(need))))

@@ -113,17 +113,17 @@ def _parser() -> argparse.ArgumentParser:
         "--steps", type=_positive, default=10080, help="readings each device plays (10080: a week)"
     )
     demo.add_argument(
-        "--output", type=Path, default=Path("demo-output"), help="folder for what it leaves"
+        "--output", type=_path, default=Path("demo-output"), help="folder for what it leaves"
     )
 
     plan = command("plan", _plan, "Choose the integers of a study, and write its Task.")
     plan.add_argument("study", type=Path, metavar="STUDY.toml")
-    plan.add_argument("-o", "--output", type=Path, metavar="TASK", help="default: STUDY.task")
+    plan.add_argument("-o", "--output", type=_path, metavar="TASK", help="default: STUDY.task")
 
     certify = command("certify", _certify, "What exactly does this Task give away.")
     certify.add_argument("task", type=Path, metavar="TASK")
     certify.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: TASK.cert.json"
+        "-o", "--output", type=_path, metavar="FILE", help="default: TASK.cert.json"
     )
 
     flash = command("flash", _flash, "Put the device package and a Task on a board, and start it.")
@@ -186,9 +186,9 @@ def _parser() -> argparse.ArgumentParser:
 
     report = command("report", _report, "Tables and pictures of what was collected.")
     report.add_argument("db", metavar="DB")
-    report.add_argument("--html", type=Path, metavar="FILE", help="also write pictures to FILE")
+    report.add_argument("--html", type=_path, metavar="FILE", help="also write pictures to FILE")
     report.add_argument(
-        "--csv", type=Path, metavar="FOLDER", help="also write each stream's values to FOLDER"
+        "--csv", type=_path, metavar="FOLDER", help="also write each stream's values to FOLDER"
     )
     report.add_argument(
         "--postprocess",
@@ -207,16 +207,16 @@ def _parser() -> argparse.ArgumentParser:
 
     simulate = command("simulate", _simulate, "A fleet of any size, on this computer.")
     simulate.add_argument("study", type=Path, metavar="STUDY.toml")
-    simulate.add_argument("--devices", type=_count, help="default: the study's [fleet] devices")
+    simulate.add_argument("--devices", type=_whole, help="default: the study's [fleet] devices")
     simulate.add_argument(
         "--steps",
-        type=_count,
+        type=_whole,
         help="of each device; a stream may end before (1000, sweeps 800, epochs all)",
     )
     simulate.add_argument(
         "--seed", type=_count, default=0, help="the same seed gives the same result (0)"
     )
-    simulate.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG or SVG")
+    simulate.add_argument("--picture", type=_path, metavar="FILE", help="also draw it: PNG or SVG")
     simulate.add_argument(
         "--sweep",
         nargs="?",
@@ -243,7 +243,7 @@ def _parser() -> argparse.ArgumentParser:
         "--devices", type=_positive, metavar="N", help="with a method: devices under siege (1000)"
     )
     audit.add_argument(
-        "--picture", type=Path, metavar="FILE", help="with a method: what is guessed, over windows"
+        "--picture", type=_path, metavar="FILE", help="with a method: what is guessed, over windows"
     )
     audit.add_argument(
         "--epsilon", type=_decimal, help="look at delta here (default: the certificate's epsilon)"
@@ -265,6 +265,19 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise argparse.ArgumentTypeError("must be a whole number from 0 to 999999999999999999")
     return int(text)
+
+
+def _whole(text: str) -> int:
+    """Whose range depends on the study: what it is, is said where that is known."""
+    if not re.fullmatch("[+-]?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError("must be a whole number of 18 digits at the most")
+    return int(text)
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("must be a name, but is empty")
+    return Path(text)
 
 
 def _decimal(text: str) -> Fraction:

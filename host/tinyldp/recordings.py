@@ -11,8 +11,9 @@ Header   The first line with anything in it, when none of its cells is a number;
          time, timestamp, date or datetime: they are never readings, whatever is in them.
 Missing  An empty cell is a missing reading. An empty line is a step at which all are missing,
          with one column or with many; but not before a header, and not at the very end of a
-         file, where editors leave some. A last reading that is missing is written "" there, or
-         as a line of separators, which is what CSV writers do.
+         file, where editors leave some.
+Length   A series ends with its last reading: what is empty below it in its column says that
+         others are longer, and is nothing that was missed.
 """
 
 from __future__ import annotations
@@ -86,20 +87,23 @@ def load_recording(path: str | Path) -> Recording:
 
 @dataclass(frozen=True)
 class Table:
-    """Series side by side, with a reading of each at every step; None is a missing one.
+    """Series side by side, as many steps as the longest has; None is a missing reading, or no step.
 
     rows: (steps, series). lines: (steps,) the line of the file that each step is in. columns:
-    (series,) their names, or where there is no header their numbers, from 1.
+    (series,) their names, or where there is no header their numbers, from 1. lengths: (series,)
+    the steps up to each one's last reading.
     """
 
     rows: list[list[int | None]]
     lines: Sequence[int]
     columns: tuple[str, ...]
+    lengths: tuple[int, ...]
 
     @property
     def series(self) -> list[list[int | None]]:
-        """(series, steps)"""
-        return [list(column) for column in zip(*self.rows, strict=True)]
+        """Of each series its own steps."""
+        columns = zip(*self.rows, strict=True)
+        return [list(column[:steps]) for column, steps in zip(columns, self.lengths, strict=True)]
 
     def place(self, step: int, series: int) -> str:
         """Where a reading is in the file, for a sentence."""
@@ -119,7 +123,8 @@ def load_table(path: str | Path) -> Table:
     if path.suffix.lower() == ".awd":
         readings = _awd(path, text).readings
         rows = [[reading] for reading in readings]
-        return Table(rows, range(_AWD_HEADER + 1, _AWD_HEADER + 1 + len(rows)), ("1",))
+        lines = range(_AWD_HEADER + 1, _AWD_HEADER + 1 + len(rows))
+        return Table(rows, lines, ("1",), (len(rows),))
     sheet = _sheet(path, text)
     names = [name.lower() for name in sheet.header or ()]
     if "value" in names:
@@ -268,10 +273,21 @@ def _table(path: Path, sheet: _Sheet, chosen: list[int]) -> Table:
         [_cell(path, line, row[at]) if row else None for at in chosen]
         for row, line in zip(sheet.rows, sheet.lines, strict=True)
     ]
-    if all(reading is None for row in rows for reading in row):
+    lengths = [0] * len(chosen)
+    for step, row in enumerate(rows, 1):
+        for column, reading in enumerate(row):
+            if reading is not None:
+                lengths[column] = step
+    if not any(lengths):
         raise UserError(f"{path} holds no readings.")
-    names = sheet.header or [str(number + 1) for number in range(sheet.width)]
-    return Table(rows, sheet.lines, tuple(_shown(names[at])[1:-1] for at in chosen))
+    names = sheet.header or [""] * sheet.width
+    columns = [_shown(names[at])[1:-1] or str(at + 1) for at in chosen]
+    if 0 in lengths:
+        raise UserError(
+            f"{path}: column {columns[lengths.index(0)]} holds no readings; leave it out."
+        )
+    steps = max(lengths)
+    return Table(rows[:steps], sheet.lines[:steps], tuple(columns), tuple(lengths))
 
 
 def _csv(path: Path, text: str) -> Recording:

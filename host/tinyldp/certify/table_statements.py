@@ -64,7 +64,7 @@ def table_lines(found: TableFigures) -> list[tuple[str, str]]:
         (
             "table",
             f"{found.blocks} blocks of {found.block} steps, of which {found.released} can be"
-            f" released, {found.table_bytes:,} bytes on a device",
+            f" released, {found.table_bytes:,} bytes as a device draws from it",
         ),
         ("exact belief", f"{found.vertices} laws of a block, and all mixtures of them: {seen}"),
         ("wrong model", f"epsilon {digits_up(found.fallback)} each, between any two blocks"),

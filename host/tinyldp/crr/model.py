@@ -140,6 +140,7 @@ def given_model(
         )
     transitions: list[int] = []
     notes: list[str] = []
+    raised: list[str] = []
     for at, row in enumerate(rows):
         where = f"[mechanism] transitions: {row_name(at, symbols, memory)}"
         if len(row) != symbols:
@@ -151,6 +152,15 @@ def given_model(
             raise UserError(
                 f"{where} says what follows for certain: leave another symbol 1/16384 or more."
             ) from None
+        rare = [share for share in row if 0 < share * ROW_SCALE < Fraction(1, 2)]
+        raised += [f"{float(share):g} in {row_name(at, symbols, memory)}" for share in rare]
+    if raised:
+        named = raised[0] if len(raised) == 1 else f"{raised[0]} and {len(raised) - 1} more"
+        was = "was" if len(raised) == 1 else "were"
+        notes.append(
+            f"[mechanism] transitions: {named} {was} raised to 1/{ROW_SCALE}, the least above 0"
+            " that a Task can state."
+        )
     if prior is None:
         found = stationary(transitions, symbols, memory)
         if found is None:

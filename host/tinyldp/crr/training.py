@@ -55,7 +55,7 @@ class Training:
 def symbols_of(
     table: Table, bins: Sequence[int] | None, gap: int, symbols: int, path: str
 ) -> list[list[int]]:
-    """(series, steps) as the device makes symbols of readings; gap: that of missing ones.
+    """Of each series its steps, as the device makes symbols of readings; gap: that of missing ones.
 
     Raises UserError for a reading outside the alphabet where there are no bins: a device would
     clamp it, but a model should not learn from what it is not about.
@@ -149,7 +149,7 @@ def trained_model(
     for path in paths:
         table = load_table(path)
         series += symbols_of(table, bins, gap, symbols, path)
-        gaps += sum(row.count(None) for row in table.rows)
+        gaps += sum(each.count(None) for each in table.series)
     first, follows = count(series, symbols, memory)
     try:
         model = _model(first, follows, symbols, memory, smoothing)

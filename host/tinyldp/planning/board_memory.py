@@ -21,18 +21,16 @@ class _NoWords:
 def mechanism_bytes(task: Task) -> int:
     """What the arrays and lists of a Task's mechanism take, on a 32-bit board.
 
-    Each once, however many objects of it hold it. The Task's own lists are not counted.
+    Each once, however many objects of it hold it. The model, losses and table of a Task of CRR,
+    which stay in memory with the Task, are among them: of CRR, all this is tables.
     """
-    return _held(make_mechanism(task, _NoWords()), set())
-
-
-def table_bytes(task: Task) -> int:
-    """Of a mechanism of CRR and its Task's lists, on a 32-bit board."""
-    return mechanism_bytes(task) + _WORD * sum(
-        len(numbers)
-        for numbers in (task.prior, task.transitions, task.costs, task.table)
-        if numbers
-    )
+    seen: set[int] = set()
+    total = _held(make_mechanism(task, _NoWords()), seen)
+    for numbers in (task.prior, task.transitions, task.costs, task.table):
+        # The mechanism may hold the Task's own.
+        if numbers and id(numbers) not in seen:
+            total += len(numbers) * _WORD
+    return total
 
 
 def _held(thing: Any, seen: set[int]) -> int:

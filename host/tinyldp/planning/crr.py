@@ -15,7 +15,7 @@ from tinyldp.certify.bounds import exp_bounds, log_upper
 from tinyldp.crr.model import ROW_SCALE
 from tinyldp.errors import UserError
 from tinyldp.figures import stated, up
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.crr_tables import Progress, make_table
 from tinyldp.planning.training import trained_study
 from tinyldp.study import EPSILON_UNIT, Study
@@ -44,7 +44,7 @@ def choose_crr(study: Study, progress: Progress | None = None) -> Chosen:
     chosen = None if study.thresholds else [share(study) << 10]
     task = trained.task(chosen)
     room = settings.room
-    need = 0 if room is None else table_bytes(task)
+    need = 0 if room is None else mechanism_bytes(task)
     if room is not None and need > room:
         raise UserError(
             f"the tables of {study.domain} symbols"
@@ -68,7 +68,7 @@ def _shorter(study: Study, task: Task, room: int) -> str:
     assert settings.block is not None
     for block in range(settings.block - 1, max(1, (settings.memory or 1) - 1), -1):
         shorter = replace(study, crr=replace(settings, block=block)).task(task.thresholds)
-        if table_bytes(shorter) <= room:
+        if mechanism_bytes(shorter) <= room:
             return f"a block of {block}, the longest that fits"
     # Of belief alone what can be kept depends on epsilon.
     less = ", a shorter memory" if task.rule == TABLE else ", a shorter memory or less epsilon"

@@ -24,7 +24,7 @@ from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE, stationary
 from tinyldp.crr.steps import Policy, Step, expected_loss, q_of, share_of
 from tinyldp.crr.training import PUBLIC
 from tinyldp.figures import stated
-from tinyldp.planning.board_memory import table_bytes
+from tinyldp.planning.board_memory import mechanism_bytes
 from tinyldp.planning.krr import SequenceMatch, krr_loss, match_sequence
 from tinyldp.study import EPSILON_UNIT, Study
 from tinyldp_protocol.task import Task
@@ -112,13 +112,17 @@ class CrrCosts:
 
 def crr_costs(study: Study, task: Task, progress: Progress | None = None) -> CrrCosts:
     costs = costs_of(task, device_policy(task), progress)
+    return replace(costs, warnings=(*of_model(study), *costs.warnings))
+
+
+def of_model(study: Study) -> tuple[str, ...]:
+    """Sentences about where the model is from, and what was made of it."""
     settings = study.crr
     if settings is None:
-        return costs
-    notes = () if settings.model is None else settings.model.notes
+        return ()
     if settings.train:
-        notes = (PUBLIC,)
-    return replace(costs, warnings=(*notes, *costs.warnings))
+        return (PUBLIC,)
+    return () if settings.model is None else settings.model.notes
 
 
 def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> CrrCosts:
@@ -165,20 +169,19 @@ def costs_of(task: Task, policy: Policy, progress: Progress | None = None) -> Cr
         krr_double=krr_loss(shares, 2 * float(epsilon) / block, losses),
         sequence=matched,
         krr_sequence=krr_sequence,
-        table_bytes=table_bytes(task),
-        warnings=_beyond(task, epsilon),
+        table_bytes=mechanism_bytes(task),
+        warnings=beyond(task, epsilon),
     )
 
 
-def _beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
+def beyond(task: Task, epsilon: Fraction) -> tuple[str, ...]:
     """A sentence about a target that is above all that CRR can be certified with."""
     target = Fraction(task.epsilon or 0, EPSILON_UNIT)
     if share_of(task) > 1 or target <= epsilon:
         return ()
     return (
-        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above CRR's resolution: one release"
-        f" in {ROW_SCALE:,} at least tells nothing, so that epsilon {digits_up(epsilon)} is what is"
-        " planned and certified.",
+        f"[privacy] epsilon {stated(target, EPSILON_UNIT)} is above what a threshold of CRR can"
+        f" express: {digits_up(epsilon)} is the largest, and what is planned and certified.",
     )
 
 

@@ -13,9 +13,8 @@ from tinyldp.crr.device import device_policy
 from tinyldp.crr.lp import block_loss, losses_of
 from tinyldp.crr.steps import q_of
 from tinyldp.crr.tables import TABLE_SCALE, long_run, table_of
-from tinyldp.crr.training import PUBLIC
-from tinyldp.planning.board_memory import table_bytes
-from tinyldp.planning.crr_costs import rule_loss, value_shares
+from tinyldp.planning.board_memory import mechanism_bytes
+from tinyldp.planning.crr_costs import beyond, of_model, rule_loss, value_shares
 from tinyldp.planning.krr import krr_kernel, krr_loss
 from tinyldp.study import Study
 from tinyldp_protocol.task import FIELDS, MIN_ERROR, Task
@@ -78,7 +77,7 @@ def table_costs(study: Study, task: Task, optimum: float) -> TableCosts:
     min_error, spread = rule_loss(beside, device_policy(beside))
     blocks = len(table)
     released = int(table.any(axis=0).sum())
-    warnings = (PUBLIC,) if study.crr is not None and study.crr.train else ()
+    warnings = of_model(study) + beyond(task, epsilon)
     if released == 1:
         warnings += (
             "The table releases the same block whatever is measured: with this epsilon nothing "
@@ -99,7 +98,7 @@ def table_costs(study: Study, task: Task, optimum: float) -> TableCosts:
         krr_block=float((weights @ (krr_kernel(blocks, float(epsilon)) * together)).sum()) / block,
         released=released,
         blocks=blocks,
-        table_bytes=table_bytes(task),
+        table_bytes=mechanism_bytes(task),
         warnings=warnings,
     )  # fmt: skip
 

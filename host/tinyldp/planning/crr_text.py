@@ -61,7 +61,7 @@ def cost_lines(task: Task, costs: CrrCosts) -> list[str]:
             f" is {costs.rarest:.2g} of what the paper's formula needs to be private."
         )
     lines += _beside(task, costs)
-    lines.append(f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them.")
+    lines.append(_tables(costs))
     lines += [f"Warning: {warning}" for warning in costs.warnings]
     return lines
 
@@ -105,8 +105,13 @@ def table_lines(task: Task, costs: TableCosts) -> list[str]:
         f"  The rule min_error at the same epsilon: {costs.min_error:.4g} (+- {costs.spread:.2g}"
         f"){' - less loss than the table' if costs.min_error < costs.loss else ''}.",
         f"  k-RR at the same epsilon of blocks: {costs.krr_block:.4g}, of steps: {costs.krr:.4g}.",
+        _tables(costs),
         *(f"Warning: {warning}" for warning in costs.warnings),
     ]
+
+
+def _tables(costs: CrrCosts | TableCosts) -> str:
+    return f"Tables: {costs.table_bytes:,} bytes of a board's memory, the model among them."
 
 
 def _beside_target(task: Task) -> str:

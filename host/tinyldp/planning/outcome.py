@@ -211,7 +211,8 @@ def device_bytes(task: Task) -> int:
     """Memory that the Task's integers decide on: bytes on a 32-bit board.
 
     The mechanism's arrays (and a word for each of its Task's thresholds, where it
-    reads them at every step), its pool of random words, and an outbox full of
+    reads them at every step; of CRR, for each number of the Task's model, losses and
+    table), its pool of random words, and an outbox full of
     serial frames (of rounds and epochs: the ledger or the counters for life, and a frame of
     each kind); without MicroPython's
     own few bytes for each object, and without code. Measured on the device package's own
@@ -267,9 +268,9 @@ def text_plan(plan: Plan) -> str:
         rest = "its ledger and frames"
     else:
         rest = counted(task.outbox, "frame")
+    what = "the mechanism" if plan.crr is None else "the mechanism's tables"
     lines.append(
-        f"Device memory: {plan.device_bytes:,} bytes for the mechanism, its random words and "
-        f"{rest}."
+        f"Device memory: {plan.device_bytes:,} bytes for {what}, its random words and {rest}."
     )
     lines.append(f"Next: tinyldp certify {plan.path}")
     return "\n".join(lines)
@@ -361,7 +362,10 @@ def _oracle_loss(plan: Plan) -> str:
     target = f"epsilon {_target(task.epsilon, EPSILON_UNIT)}"
     if oracles.ratio(task) > exp_bounds(Fraction(task.epsilon, EPSILON_UNIT))[0]:
         return f"{text}: MORE THAN THE TARGET ({target})."
-    return f"{text} (target: {target})."
+    text = f"{text} (target: {target})."
+    if task.thresholds[0] == 1:
+        text += f" {_bound(plan.epsilon)} is the largest that a threshold can express."
+    return text
 
 
 def _oracle_costs(plan: Plan) -> str:

@@ -20,7 +20,7 @@ from tinyldp.report.epochs import epoch_tables
 from tinyldp.report.estimates import frequency_tables, mean_curves
 from tinyldp.report.rounds import rounds_tables, rounds_title
 from tinyldp.report.symbols import clean, moment
-from tinyldp.study import CRRS, STREAMS, TITLES
+from tinyldp.study import CRRS, ORACLES, STREAMS, TITLES
 from tinyldp_protocol.messages import (
     COUNTER_END,
     ENDED,
@@ -185,7 +185,7 @@ def _refuse_idle(tasks: Iterable[Task], postprocess: str | None, curve: int | No
     framed = [task for task in tasks if task.batch is not None]
     if curve is not None and not any(map(is_stream, framed)):
         raise UserError("A curve (--curve) is of shuffled streams, and none was collected here.")
-    if postprocess is not None and all(map(is_stream, framed)):
+    if postprocess is not None and not any(task.mechanism in ORACLES for task in framed):
         raise UserError(
             "A post-processing (--postprocess) is of frequencies of GRR, OUE or OLH, and no Task"
             " here releases their reports as a stream."

@@ -23,6 +23,7 @@ from tinyldp.planning import choose
 from tinyldp.simulate import aggregate, oracles
 from tinyldp.simulate.crr_runs import simulate_crr
 from tinyldp.simulate.epochs import simulate_epochs
+from tinyldp.simulate.limits import MOST, MOST_STEPS, check_number, check_table
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.simulation import (
     AGGREGATE,
@@ -107,15 +108,10 @@ def simulate(
     devices = fleet if devices is None else devices
     if devices is None:
         raise UserError("How many devices? The study's [fleet] does not say.")
-    # The means of each step, or epoch, are kept.
-    most_steps = 1 << 24 if task.epochs is None else 1 << 60
-    for name, n, least, most in (
-        ("devices", devices, 1, 1 << 60),
-        ("steps", STEPS if steps is None else steps, 1, most_steps),
-        ("seed", seed, 0, 1 << 60),
-    ):
-        if not least <= n <= most:
-            raise UserError(f"{name} must lie in {least}..{most:,}, but is {n:,}.")
+    check_number("devices", devices)
+    if steps is not None:
+        check_number("steps", steps, most=MOST_STEPS if task.epochs is None else MOST)
+    check_number("seed", seed, 0)
     found = _run(study, task, devices, steps, seed, progress, aggregated, steps_at_once)
     return replace(found, notes=(*found.notes, *_other_task(beside, task)))
 
@@ -168,6 +164,7 @@ def _run(
             aggregated=aggregated,
         )
     if task.mechanism in CRRS:
+        check_table(task, devices, steps)
         return simulate_crr(
             task,
             devices,

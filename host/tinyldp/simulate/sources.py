@@ -16,7 +16,8 @@ a CSV file     One row for each step, one column for each series, or the one nam
                tinyldp.recordings). With bins in the Task these are readings, without them
                symbols 0..d-1; a missing one is the Task's missing.
 
-Device i plays series i modulo their number, from the first step on.
+Device i plays series i modulo their number, from the first step on. A run is no longer than the
+shortest of the series that are played: nothing stands for what a series does not have.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.errors import UserError
+from tinyldp.figures import counted
 from tinyldp.recordings import Recording, load_recording, load_table, sample_recordings
 from tinyldp.study import SOURCES, Study, load_study
 from tinyldp_protocol.task import Task
@@ -53,11 +55,13 @@ class Stream(Protocol):
     """What all devices of a fleet measure.
 
     counts: (steps, d) how many devices have each value. series: how many there are to play, None
-    where each device has its own.
+    where each device has its own. longest: steps of the longest series that is played, where
+    the run had to end before, with the shortest one; else None.
     """
 
     counts: Array
     series: int | None
+    longest: int | None
 
     def values(self, step: int) -> Array:
         """(devices,) the value of each device at this step; the same whenever it is asked."""
@@ -76,13 +80,26 @@ def make_stream(source: str, task: Task, devices: int, steps: int, seed: int) ->
         return Drawn(rng.multinomial(devices, shares), devices, seed)
     if source == "recordings":
         table = _classes(task, _days([load_recording(path) for path in sample_recordings()]))
-    else:
-        table = _file(task, Path(source))
-    return Played(table[:steps], devices, task.symbols)
+        return Played(table[:steps], devices, task.symbols)
+    table, lengths = _file(task, Path(source))
+    played = lengths[:devices]
+    shortest, longest = min(played), max(played)
+    unequal = longest if shortest < min(longest, steps) else None
+    return Played(table[: min(steps, shortest)], devices, task.symbols, unequal)
 
 
 def shared(stream: Stream, devices: int) -> tuple[str, ...]:
-    """A sentence where the series are fewer than the devices, or more."""
+    """A sentence where the series are fewer than the devices, or more, or of unequal length."""
+    sentences = _players(stream, devices)
+    if stream.longest is not None:
+        sentences += (
+            f"The run ends with its shortest series, after {counted(len(stream.counts), 'step')};"
+            f" the longest has {stream.longest:,}.",
+        )
+    return sentences
+
+
+def _players(stream: Stream, devices: int) -> tuple[str, ...]:
     series = stream.series
     if series is None or series == devices:
         return ()
@@ -138,6 +155,7 @@ class Drawn:
     def __init__(self, counts: Array, devices: int, seed: int) -> None:
         self.counts = counts
         self.series: int | None = None
+        self.longest: int | None = None
         self._devices = devices
         self._seed = seed
 
@@ -151,7 +169,10 @@ class Drawn:
 class Played:
     """Series of symbols that devices play; table: (steps, series)."""
 
-    def __init__(self, table: Array, devices: int, symbols: int) -> None:
+    def __init__(
+        self, table: Array, devices: int, symbols: int, longest: int | None = None
+    ) -> None:
+        self.longest = longest
         self._table = table
         self._devices = devices
         series = table.shape[1]
@@ -221,11 +242,12 @@ def _binned(task: Task, series: _Series, bins: Array) -> Array:
     return np.where(series.absent, task.missing or 0, symbols)
 
 
-def _file(task: Task, path: Path) -> Array:
+def _file(task: Task, path: Path) -> tuple[Array, tuple[int, ...]]:
+    """(steps, series) symbols, as many steps as the longest has, and the steps of each."""
     table = load_table(path)
     series = _series(table.rows)
     if task.bins is not None:
-        return _binned(task, series, np.array(task.bins))
+        return _binned(task, series, np.array(task.bins)), table.lengths
     wrong = ~series.absent & ((series.readings < 0) | (series.readings >= task.symbols))
     if wrong.any():
         step, column = np.argwhere(wrong)[0]
@@ -233,4 +255,4 @@ def _file(task: Task, path: Path) -> Array:
             f"{path}, {table.place(step, column)}: {series.readings[step, column]} is no symbol of"
             f" the study, which has 0..{task.symbols - 1} and no bins."
         )
-    return np.where(series.absent, task.missing or 0, series.readings)
+    return np.where(series.absent, task.missing or 0, series.readings), table.lengths

@@ -16,6 +16,7 @@ from tinyldp.figures import counted
 from tinyldp.planning import choose
 from tinyldp.report.pictures import drawing
 from tinyldp.simulate.crr_sweeps import CrrSweep, draw_crr_sweep, sweep_crr, text_crr_sweep
+from tinyldp.simulate.limits import MOST_STEPS, check_number
 from tinyldp.simulate.pictures import check_picture, save
 from tinyldp.simulate.rounds import SOURCE, simulate_rounds
 from tinyldp.simulate.sources import study_at
@@ -89,9 +90,13 @@ def sweep(
 
     Run i of a setting has the stream seed of the study plus i, and seed i. Counts are drawn
     directly (rounds, aggregate). progress: told the runs that are done, and their total.
-    Raises UserError for a study without rounds, and for a setting that no integers meet.
+    Raises UserError for a study without rounds, for a setting that no integers meet, and for
+    numbers out of range.
     """
     started = time.perf_counter()
+    if devices is not None:
+        check_number("devices", devices)
+    check_number("steps", steps, most=MOST_STEPS)
     path = None
     if not isinstance(study, Study):
         path, study = study, study_at(study)
