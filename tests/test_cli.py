@@ -496,11 +496,12 @@ def test_an_emulated_board_says_whose_its_randomness_is(
     study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The board itself calls it hardware, as a real one's."""
-    built = build.Build({"main.py": b"1"}), b"somebody", None
+    silent = SimpleNamespace(read=lambda *_: b"")
+    built = build.Build({"main.py": b"1"}), b"somebody", silent
     monkeypatch.setattr(microbit, "flash_microbit", lambda *_, **__: built)
     monkeypatch.setattr(lanes, "open_lane", lambda _: contextlib.nullcontext())
     given = contextlib.nullcontext(SimpleNamespace(path="port"))
-    monkeypatch.setattr(port, "Port", lambda _: given)
+    monkeypatch.setattr(port, "Port", lambda *_: given)
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
