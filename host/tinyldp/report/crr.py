@@ -40,8 +40,8 @@ OF_VALUES = (
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
 _NO_BLOCK = "Of no segment a whole block has arrived: nothing can be smoothed."
-# Of a normal number: once in a thousand million reports of 32 values.
-_SURPRISING = 8.0
+# In how many reports of a Task at most, with all its pairs, the chain is wrongly said not to hold.
+_FALSE_ALARMS = 1e-6
 
 
 def crr_tables(
@@ -62,9 +62,10 @@ def crr_tables(
     releases alone say nothing), "raw_low" and "raw_high" (limits of the share among all devices),
     "raw_counted" (what share of the devices is counted: those whose release can tell the value
     from others). "cut": segments with a loss. "excess": None, or where releases do not follow the
-    chain the most surprising "before", "symbol", the "share" that it has of what follows, what is
-    "expected", and the "excess". "problem": why there is no estimate, or None; "left_out":
-    sentences about streams that claim the impossible.
+    chain the most surprising "before", "symbol" (of blocks, all symbols of a whole block, as a
+    sentence has them), the "share" that it has of what follows, what is "expected", the "excess",
+    and its standard "deviations", rather fewer. "problem": why there is no estimate, or None;
+    "left_out": sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -118,7 +119,7 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         table["names"] = [symbol_name(task, value) for value in table["followed"]]
     table["steps"] = [_step(task, found, at, followed) for at in range(last + 1)]
     table["steps_in_all"] = last + 1
-    table["excess"] = _excess(task, found, symbols, ahead)
+    table["excess"] = _excess(task, found, symbols, present & ahead)
     return table
 
 
@@ -269,25 +270,40 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
 
 
 def _excess(
-    task: Task, found: Population, symbols: npt.NDArray[Any], ahead: npt.NDArray[np.bool_]
+    task: Task, found: Population, symbols: npt.NDArray[Any], used: npt.NDArray[np.bool_]
 ) -> dict[str, Any] | None:
+    """symbols, used: (segments, steps)."""
     size = np.abs(found.surprise)
-    if size.max() < _SURPRISING:
+    # Each of them exceeds z with 2 exp(-z^2 / 2) at most.
+    if size.max() < math.sqrt(2 * math.log(2 * size.size / _FALSE_ALARMS)):
         return None
     before, symbol = np.unravel_index(int(size.argmax()), size.shape)
     before, symbol = int(before), int(symbol)
-    followed = ahead[:, 1:] & (symbols[:, :-1] == before)
-    share = float((symbols[:, 1:][followed] == symbol).mean())
-    names = [symbol_name(task, value) if has_names(task) else value for value in (before, symbol)]
+    block = task.block or 1
+    shape = len(symbols), -1, block
+    whole = symbols.shape[1] // block * block
+    powers = task.symbols ** np.arange(block)[::-1]
+    released: npt.NDArray[Any] = symbols[:, :whole].reshape(shape) @ powers
+    there = used[:, :whole].reshape(shape).all(axis=2)
+    followed = there[:, 1:] & there[:, :-1] & (released[:, :-1] == before)
+    share = float((released[:, 1:][followed] == symbol).mean())
     excess = float(found.excess[before, symbol])
     return {
-        "before": names[0],
-        "symbol": names[1],
+        "before": _release_name(task, before),
+        "symbol": _release_name(task, symbol),
         "share": share,
         "expected": share - excess,
         "excess": excess,
         "deviations": float(found.surprise[before, symbol]),
     }
+
+
+def _release_name(task: Task, number: int) -> Any:
+    """A symbol, or what it stands for; of a block all of them, in a text."""
+    places = reversed(range(task.block or 1))
+    values = [number // task.symbols**place % task.symbols for place in places]
+    names = [symbol_name(task, value) if has_names(task) else value for value in values]
+    return names[0] if task.block is None else ", ".join(str(name) for name in names)
 
 
 def releases(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -344,7 +360,8 @@ def crr_summary(table: dict[str, Any]) -> str:
             f" The series do not follow the Task's chain: of the releases after a"
             f" “{excess['before']}”, {percent(excess['share'], 1)} % were a “{excess['symbol']}”,"
             f" where the chain lets expect {percent(excess['expected'], 1)} %"
-            f" ({abs(excess['deviations']):.0f} standard deviations), so that smoothed shares lean"
-            " towards the chain, and what was told may be more than this, up to twice the bound."
+            f" ({math.floor(abs(excess['deviations']))} standard deviations or more), so that"
+            " smoothed shares lean towards the chain, and what was told may be more than this, up"
+            " to twice the bound."
         )
     return " ".join([said, *table["left_out"]])
