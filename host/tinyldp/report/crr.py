@@ -16,7 +16,8 @@ from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
-from tinyldp.figures import counted, down, percent
+from tinyldp.figures import counted, percent
+from tinyldp.report.nats import mean_nats, most_nats
 from tinyldp.report.symbols import clean, has_names, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
@@ -51,12 +52,13 @@ def crr_tables(
 
     Steps are those of a device's segment (one boot), from 0; of each segment all before its first
     loss is used, with a table all that arrived. "epsilon": of each step (block) against the
-    device's belief. "steps": one entry for each step: "step", "devices", "leakage" and "largest"
-    (nats of a release: mean and most; 0 of one that was lost), "total" and "most" (of all releases
-    so far), "allowed" (at most, by the device's own belief: epsilon for each; the certificate has
-    other figures), "gain" and "learned" (nats learned of a value on average, and of all so far; of
-    blocks, "leakage", "largest" and "gain" stand at the first step, and are None at the others),
-    and for the values "followed": "released" (their share of the symbols, None where none
+    device's belief, with a table against what is known of the chain and all releases before.
+    "steps": one entry for each step: "step", "devices", "leakage" and "largest" (nats of a
+    release: mean and most; 0 of one that was lost), "total" and "most" (of all releases so far),
+    "allowed" (at most, by the device's own belief, or the table: epsilon for each; the certificate
+    has other figures), "gain" and "learned" (nats learned of a value on average, and of all so
+    far; of blocks, "leakage", "largest" and "gain" stand at the first step, and are None at the
+    others), and for the values "followed": "released" (their share of the symbols, None where none
     arrived), "smoothed", "low", "high" (its limits if series follow the Task's chain), "raw" and
     "raw_deviation" (of any series, the share among the devices that are counted; None where the
     releases alone say nothing), "raw_low" and "raw_high" (limits of the share among all devices),
@@ -284,7 +286,7 @@ def _excess(
     whole = symbols.shape[1] // block * block
     powers = task.symbols ** np.arange(block)[::-1]
     released: npt.NDArray[Any] = symbols[:, :whole].reshape(shape) @ powers
-    there = used[:, :whole].reshape(shape).all(axis=2)
+    there = np.asarray(used[:, :whole].reshape(shape).all(axis=2))
     followed = there[:, 1:] & there[:, :-1] & (released[:, :-1] == before)
     share = float((released[:, 1:][followed] == symbol).mean())
     excess = float(found.excess[before, symbol])
@@ -323,7 +325,8 @@ def crr_summary(table: dict[str, Any]) -> str:
         "the device's own belief; what holds against the exact one, and if the chain is another,"
         " is in the certificate."
     )
-    if table["rule"] == RULE_NAMES[TABLE]:
+    by_table = table["rule"] == RULE_NAMES[TABLE]
+    if by_table:
         belief = (
             "what is known of the chain and of all releases before; what holds if the chain is"
             " another is in the certificate."
@@ -339,12 +342,13 @@ def crr_summary(table: dict[str, Any]) -> str:
     if table["steps"]:
         last = table["steps"][-1]
         said += (
-            f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
-            f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
-            f" {digits_up(Fraction(last['allowed']))}. On average {last['learned']:.4g} nats were"
-            " learned of a device's values by them."
+            f" Up to step {last['step']:,} the releases told {mean_nats(last['total'])} nats"
+            f" on average and {most_nats(last['most'], last['allowed'])} at most, where"
+            f" {'the table' if by_table else 'that belief'} allows"
+            f" {digits_up(Fraction(last['allowed']))}. On average {mean_nats(last['learned'])} nats"
+            " were learned of a device's values by them."
         )
-    if table["cut"] and table["rule"] == RULE_NAMES[TABLE]:
+    if table["cut"] and by_table:
         said += (
             f" Of {counted(table['cut'], 'segment')} some releases were lost: of these steps the"
             " chain alone tells, and what arrived before and after."
