@@ -435,6 +435,8 @@ def crr_legend(table: Row, values: int = MOST_SHARES) -> str:
         f" interval alone holds the true share with {100 * table['confidence']:g} %, for tens of"
         " devices or more."
     )
+    if table["block"] is not None and not alone(table):
+        said += " Of blocks there are no raw shares, which would be right whatever the series are."
     if values < table["symbols"]:
         followed = len(table["followed"])
         said += (
