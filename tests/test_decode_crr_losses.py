@@ -153,6 +153,7 @@ def test_a_report_goes_on_after_a_loss(tmp_path: Path) -> None:
     _, page = render(store, tmp_path, data=data)
     assert "The releases that arrived, 16 steps" in page.words
     assert "No whole block of it is there" in page.words
+    assert "belief" not in page.words
     write_csv(store.store, tmp_path / "csv", data)
     lines = (tmp_path / "csv").glob("*-smoothed.csv")
     rows = {path.name: path.read_text().splitlines() for path in lines}

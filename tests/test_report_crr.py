@@ -88,6 +88,8 @@ def test_the_tables_are_the_decoders(lost: bool, tmp_path: Path) -> None:
         assert said in " ".join(text.split())
         assert said in page.words
     assert ("Of 1 segment nothing more is known" in page.words) == lost
+    assert "where that belief allows" in page.words
+    assert "no raw shares" not in page.words
     assert "shuffled" not in page.words
     # Two of the Task, and two of each stream; one whose start is lost has no smoothed one.
     assert page.tags.count("svg") == 2 + 2 * 6 - lost
@@ -134,8 +136,12 @@ def test_what_a_block_tells_is_shown_by_blocks(tmp_path: Path) -> None:
     text = text_report(data)
     assert "by how many nats the release of a block of 3 steps made" in " ".join(text.split())
     assert "from step" in text
+    none = "Of blocks there are no raw shares"
+    assert {tuple(row["raw"]) for row in table["steps"]} == {(None,) * 5}
     html, page = render(store, tmp_path, data=data)
     assert "Block's first step" in page.cells
+    assert none in page.words
+    assert none in " ".join(text.split())
     assert "Told by a block, nats" in page.words
     assert "a block told, nats" in page.words
     # Row by row, five values in four columns.

@@ -182,6 +182,12 @@ def test_a_simulation_keeps_to_the_certificate() -> None:
     found = simulate(task, 400, 51)
     assert isinstance(found, CrrSimulation)
     assert found.steps == 50
+    assert found.notes == (
+        "The last step is left out: by a table only whole blocks, here of 2 steps, are released.",
+    )
+    assert found.to_json()["notes"] == list(found.notes)
+    assert found.notes[0] in text_simulation(found)
+    assert simulate(task, 3, 50).notes == ()
     epsilon = found.epsilon
     assert 0 < found.leakage.max() <= found.largest.max() <= epsilon + 1e-12
     assert found.most[-1] <= 25 * epsilon
@@ -238,7 +244,8 @@ def test_a_report_follows_the_leakage() -> None:
     assert last["total"] == pytest.approx(found.leakage.sum())
     text = " ".join(text_report(data).split())
     assert "what is known of the chain and of all releases before" in text
-    assert "the device's own belief" not in text
+    assert "at most, where the table allows" in text
+    assert "belief" not in text
 
 
 def test_a_sweep_plans_a_table_at_each_setting(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ def down(value: Fraction) -> str:
     return _rounded(value, decimal.ROUND_FLOOR, 4)
 
 
+def near(value: Fraction) -> str:
+    """Four digits, the nearest."""
+    return _rounded(value, decimal.ROUND_HALF_EVEN, 4)
+
+
 def _rounded(value: Fraction, rounding: str, digits: int) -> str:
     context = decimal.Context(prec=digits, rounding=rounding)
     quotient = context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))

@@ -66,5 +66,6 @@ class Beliefs(BeliefGraph):
         coupled = self.rule.make(beliefs)
         self.bounds[part, :-1] = np.cumsum(coupled.joint, axis=2)
         self.bounds[part, -1] = np.cumsum(coupled.marginal, axis=1)
-        leakage, self.gain[part] = coupled.leakage(beliefs, self.rule.q)
+        leakage, gain = coupled.leakage(beliefs, self.rule.q)
         self.leakage[part] = stored(leakage, self.rule.q)
+        self.gain[part] = np.where(self.leakage[part] > 0, gain, 0.0)

@@ -126,7 +126,8 @@ class BlockBeliefs(BeliefGraph):
         leakage = np.maximum(np.log(ratio.max(axis=1)), -np.log(ratio.min(axis=1)))
         self.leakage[number, :count] = stored(leakage, self.q)
         belief = self.belief[number, :size] / PRIOR_SCALE
-        self.gain[number, :count] = (ratio * np.log(ratio)) @ belief
+        gain = (ratio * np.log(ratio)) @ belief
+        self.gain[number, :count] = np.where(self.leakage[number, :count] > 0, gain, 0.0)
 
 
 # Of whole blocks.

@@ -31,6 +31,8 @@ Array = npt.NDArray[Any]
 _LARGE = 0x3FFFFFFF
 # Of floats, in a leakage: more than this above -ln q is no rounding.
 _ROUNDING = 1e-9
+# And less than this is nothing: shares are of 2^15 units.
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,15 @@ def mixed(q: float, marginal: Array, share: Array, served: Array) -> Array:
 
 
 def stored(leakage: Array, q: float) -> Array:
-    """Leakages in 32 bits: what reaches -ln q is not above it for their rounding."""
+    """Leakages in 32 bits: what reaches -ln q is not above it for their rounding.
+
+    Nor is anything above 0 that is only rounding.
+    """
     epsilon = -np.log(q)
     most = np.float32(epsilon)
     if most > epsilon:
         most = np.nextafter(most, np.float32(0))
-    rounded = leakage.astype(np.float32)
+    rounded = np.where(leakage < _NOTHING, 0, leakage).astype(np.float32)
     return np.where(leakage < epsilon + _ROUNDING, np.minimum(rounded, most), rounded)
 
 

@@ -123,6 +123,10 @@ def nats(law: Array, told: Array) -> tuple[Array, Array]:
     law: (m, n^w) what is known of the blocks before. told: (m, n^w) M(y|x) of what was released.
     """
     chance = (law * told).sum(axis=1)
-    leakage = np.log(np.maximum(told.max(axis=1) / chance, chance / told.min(axis=1)))
+    most, least = told.max(axis=1), told.min(axis=1)
+    leakage = np.log(np.maximum(most / chance, chance / least))
     ratio = told / chance[:, np.newaxis]
-    return leakage, (law * ratio * np.log(ratio)).sum(axis=1)
+    gain = np.maximum((law * ratio * np.log(ratio)).sum(axis=1), 0.0)
+    # What every block would have released tells nothing, and not what floats are rounded by.
+    differ = most > least
+    return np.where(differ, leakage, 0.0), np.where(differ, gain, 0.0)

@@ -13,11 +13,15 @@ smoothed  the probability of x given all releases, earlier and later (forward-ba
 
 What is released is drawn from the marginal P_t if the series follow the chain, so that sums of
 1[y] - P_t(y), also of those steps alone whose release before was a certain one, are a martingale
-then: far from 0, they show that smoothed estimates lean.
+then: far from 0, they show that smoothed estimates lean. How far is measured with a third of the
+sum added to its variance, for rare releases are no normal numbers: beyond z it is with at most
+exp(-z^2 / 2), either way (Freedman 1975, for a variance that is known).
 
 Losses must not depend on values, and from a device's first lost release on its belief is unknown:
 only what comes before is used. Whole blocks (CRR_BATCH) are smoothed alike, with a block in the
-place of a value; what one tells stands at its first step, and there is no raw estimate. With a
+place of a value; what one tells stands at its first step, and there is no raw estimate. What is
+released is compared whole block by whole block, after each block, with what is expected of the
+chain and all that arrived before. With a
 table there is no belief, and M is known after a loss, too: of steps that did not arrive nothing is
 said but by the chain and the releases before and after, of a block of which a part arrived, that it
 was one of those with these symbols, with M summed up over them.
@@ -88,7 +92,8 @@ class Population:
     average, and of all so far, if the series follow the chain. released: (J, d) shares of the
     symbols that arrived, NaN where none did. excess: (d, d) of all steps after the first, how much
     more often than the chain has it a symbol (columns) followed another one (rows), of its
-    followers; surprise: (d, d) the same in standard deviations.
+    followers; surprise: (d, d) the same in standard deviations, fewer for a rare one: beyond z with
+    at most 2 exp(-z^2 / 2) each. Of blocks both are (d^w, d^w), of whole blocks by their numbers.
     """
 
     steps: Integers
@@ -166,7 +171,7 @@ def population(
     z = float(ndtri((1 + confidence) / 2))
     wanted = Wanted(asked, _numbers(task, known, asked), z)
     found = make_beliefs(task) if beliefs is None else beliefs
-    sums = _Sums(len(asked), task.symbols)
+    sums = _Sums(len(asked), task)
     for part in _parts(task, symbols):
         said = _any(task, symbols[part], arrived[part], known[part], wanted, found)
         sums.add(said, known[part], asked)
@@ -188,7 +193,7 @@ def population(
         sums.nats[6] / number,
         _shares(task, symbols, arrived, asked),
         sums.drawn[0] / np.maximum(sums.drawn[2], 1),
-        sums.drawn[0] / np.sqrt(np.maximum(sums.drawn[1], 1e-9)),
+        sums.drawn[0] / np.sqrt(np.maximum(sums.drawn[1] + np.abs(sums.drawn[0]) / 3, 1e-9)),
         confidence,
     )
 
@@ -221,10 +226,11 @@ class _Sums:
     nats: (8, J) in sum and at most, of a release and of all so far: leakages, then gains.
     """
 
-    def __init__(self, steps: int, symbols: int) -> None:
-        self.values = np.zeros((2, steps, symbols))
-        self.unmixed = np.zeros((4, steps, symbols))
-        self.drawn = np.zeros((3, symbols, symbols))
+    def __init__(self, steps: int, task: Task) -> None:
+        self.values = np.zeros((2, steps, task.symbols))
+        self.unmixed = np.zeros((4, steps, task.symbols))
+        released = task.symbols ** (task.block or 1)
+        self.drawn = np.zeros((3, released, released))
         self.nats = np.zeros((8, steps))
 
     def add(self, said: _Said, known: Flags, asked: Integers) -> None:
@@ -324,8 +330,8 @@ def known_steps(task: Task, present: Flags, ended: npt.ArrayLike) -> Flags:
 class _Said:
     """What releases say: posterior, leakage and gain of each (Decoded), and of all together.
 
-    unmixed: (4, J, d) raw_sums. drawn: (3, d, d) by the release before and by the symbol: how often
-    it came beyond its P, the variance of that, and how many releases followed.
+    unmixed: (4, J, d) raw_sums. drawn: (3, d, d), of blocks (3, d^w, d^w), by the release before
+    and by the release: how often it came beyond its P, the variance of that, and how many followed.
     """
 
     posterior: Floats
@@ -343,12 +349,12 @@ def _any(
     wanted: Wanted,
     beliefs: AllBeliefs,
 ) -> _Said:
-    """Of blocks, too, which have no raw estimate, and nothing is compared."""
+    """Of blocks, too, which have no raw estimate."""
     if isinstance(beliefs, Beliefs):
         return _Said(*smoothed_steps(task, symbols, known, wanted, beliefs))
-    d = task.symbols
-    none = np.zeros((4, len(wanted.steps), d)), np.zeros((3, d, d))
-    return _Said(*smoothed_blocks(task, symbols, here, known, beliefs), *none)
+    posterior, leakage, gain, drawn = smoothed_blocks(task, symbols, here, known, beliefs)
+    unmixed = np.zeros((4, len(wanted.steps), task.symbols))
+    return _Said(posterior, leakage, gain, unmixed, drawn)
 
 
 def _parts(task: Task, symbols: Integers) -> list[slice]:

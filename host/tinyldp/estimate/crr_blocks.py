@@ -11,6 +11,7 @@ from tinyldp.crr.blocks import BlockBeliefs, OfBlocks
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.crr.tables import TableBeliefs, nats
 from tinyldp.errors import UserError
+from tinyldp_device.blocks import NOWHERE
 from tinyldp_protocol.task import Task
 
 Floats = npt.NDArray[np.float64]
@@ -18,11 +19,18 @@ Integers = npt.NDArray[np.signedinteger]
 Flags = npt.NDArray[np.bool_]
 Nats = npt.NDArray[np.floating]
 
+# In the place of a block of which not all has arrived.
+_NOT_WHOLE = -1
+
 
 def smoothed_blocks(
     task: Task, symbols: Integers, here: Flags, known: Flags, beliefs: OfBlocks
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """(n, T, d) posteriors, and (n, T) leakages and gains, at each block's first step.
+
+    Then (3, d^w, d^w) by the block that was released before and by the block: how often it came
+    beyond what was expected, the variance of that, and how many whole blocks followed. Expected of
+    the chain and all that arrived before, so that a belief's rounding has no part in it.
 
     symbols: (n, T), of which those of `here` have arrived. known: (n, T) the steps that are
     smoothed, of each device from its start to the end of a block, of which the last may be short.
@@ -32,9 +40,10 @@ def smoothed_blocks(
     chain = _Chain(task)
     posterior = np.full((*symbols.shape, task.symbols), np.nan)
     leakage, gain = np.full((2, *symbols.shape), np.nan)
-    kept = _forward(chain, releases, (symbols, here, known), (leakage, gain))
+    compared = _Compared(len(symbols), task.symbols, beliefs.block)
+    kept = _forward(chain, releases, (symbols, here, known), (leakage, gain), compared)
     _backward(chain, kept, beliefs.block, posterior)
-    return posterior, leakage, gain
+    return posterior, leakage, gain, compared.drawn
 
 
 @dataclass(frozen=True)
@@ -51,11 +60,39 @@ class _Blocks:
     law: Floats
 
 
+class _Compared:
+    """What whole blocks were released, and what was expected: drawn as of smoothed_blocks."""
+
+    def __init__(self, n: int, symbols: int, block: int) -> None:
+        size = symbols**block
+        self.drawn = np.zeros((3, size, size))
+        self._powers = symbols ** np.arange(block)[::-1]
+        # The last whole block of each device, while nothing was lost since.
+        self._before = np.full(n, _NOT_WHOLE)
+
+    def add(self, devices: Integers, symbols: Integers, here: Flags, expected: Floats) -> None:
+        """Blocks of some devices: (m, w) each, and (m, d^w) the law that each was to have."""
+        now = np.where(here.all(axis=1), symbols @ self._powers, _NOT_WHOLE)
+        before = self._before[devices]
+        self._before[devices] = now
+        rows = np.flatnonzero((before != _NOT_WHOLE) & (now != _NOT_WHOLE))
+        if not len(rows):
+            return
+        rows = rows[np.argsort(before[rows], kind="stable")]
+        groups, starts, number = np.unique(before[rows], return_index=True, return_counts=True)
+        law = expected[rows]
+        self.drawn[0, groups] -= np.add.reduceat(law, starts)
+        np.add.at(self.drawn[0], (before[rows], now[rows]), 1)
+        self.drawn[1, groups] += np.add.reduceat(law * (1 - law), starts)
+        self.drawn[2, groups] += number[:, np.newaxis]
+
+
 def _forward(
     chain: _Chain,
     releases: _OfBeliefs | _OfTable,
     series: tuple[Integers, Flags, Flags],
     told_and_taught: tuple[Floats, Floats],
+    compared: _Compared,
 ) -> list[list[_Blocks]]:
     """Go through the series, block by block, and fill in what each tells; what is found there."""
     symbols, here, known = series
@@ -73,6 +110,8 @@ def _forward(
             devices = np.flatnonzero(left == size)
             part = devices, slice(start, start + size)
             law = chain.blocks(ahead[devices], size, start == 0)
+            if size == width:
+                compared.add(devices, symbols[part], here[part], releases.expected(devices, law))
             told, *found = releases.read(devices, symbols[part], here[part], law, start)
             for all_of_them, mine in zip(told_and_taught, found, strict=True):
                 all_of_them[part] = 0.0
@@ -120,6 +159,29 @@ class _OfBeliefs:
         """Of n devices, each at its start."""
         self._numbers = np.zeros(n, dtype=np.int32)
 
+    def expected(self, devices: Integers, law: Floats) -> Floats:
+        """(m, n^w) probability of each release of a whole block, of the law of the block."""
+        beliefs = self._beliefs
+        numbers = self._numbers[devices]
+        kept = beliefs.kept[numbers].astype(np.int64)
+        fill = beliefs.fill[numbers]
+        rows = np.arange(len(numbers))
+        top = kept[:, 0]
+        target = beliefs.target[numbers]
+        served = np.where(target != NOWHERE, law, 0.0)
+        total = served.sum(axis=1, keepdims=True)
+        of_top = served[rows, top] / beliefs.belief[numbers, top]
+        # The most probable block fills up what is kept, the others go where they go.
+        served[rows, top] = 0.0
+        goes = rows[:, np.newaxis] * kept.shape[1] + np.where(target != NOWHERE, target, 0)
+        share = np.bincount(goes.ravel(), served.ravel(), kept.size).reshape(kept.shape)
+        share += of_top[:, np.newaxis] * fill
+        marginal = beliefs.marginal[numbers] / PRIOR_SCALE
+        chance = marginal * (1 - (1 - beliefs.q) * total) + (1 - beliefs.q) * share
+        places = rows[:, np.newaxis] * law.shape[1] + kept
+        found = np.bincount(places.ravel(), chance.ravel(), law.size).astype(np.float64)
+        return found.reshape(law.shape)
+
     def read(
         self, devices: Integers, symbols: Integers, here: Flags, law: Floats, start: int
     ) -> tuple[Floats, Nats, Nats]:
@@ -166,6 +228,11 @@ class _OfTable:
 
     def begin(self, n: int) -> None:
         """Nothing is to be known of n devices."""
+
+    def expected(self, devices: Integers, law: Floats) -> Floats:
+        """As of _OfBeliefs."""
+        del devices
+        return law @ self._kernel
 
     def read(
         self, devices: Integers, symbols: Integers, here: Flags, law: Floats, start: int

@@ -13,6 +13,7 @@ from tinyldp.figures import counted, fixed, percent
 from tinyldp.laws import MEASURABLE
 from tinyldp.report.crr import alone, releases
 from tinyldp.report.data import HEALTH, QUALITY
+from tinyldp.report.nats import mean_nats, most_nats
 from tinyldp_protocol.messages import ENDED, RUNNING, TEST
 
 Row = dict[str, Any]
@@ -82,8 +83,11 @@ def _share(share: float | None, row: Row) -> str:
 
 
 def _told(nats: float, row: Row) -> str:
-    """Rounded down: what is certified may be reached, and is not exceeded by a rounding."""
-    return fixed(math.floor(nats * 1000) / 1000, 3)
+    return mean_nats(nats)
+
+
+def _most(nats: float, row: Row) -> str:
+    return most_nats(nats, row["allowed"])
 
 
 def _allowed(nats: float, row: Row) -> str:
@@ -192,9 +196,9 @@ EPOCH_STEPS = [
 ]
 _CRR_TOLD = [
     Column("total", "By all so far", "in all", True, show=_told),
-    Column("most", "Most of a device so far", "most", True, show=_told),
+    Column("most", "Most of a device so far", "most", True, show=_most),
     Column("allowed", "Allowed at most", "allowed", True, show=_allowed),
-    Column("learned", "Learned on average so far", "learned", True),
+    Column("learned", "Learned on average so far", "learned", True, show=_told),
 ]
 _OF_MEANS = ("mean", "low", "high")
 ITEMS = [
@@ -431,6 +435,8 @@ def crr_legend(table: Row, values: int = MOST_SHARES) -> str:
         f" interval alone holds the true share with {100 * table['confidence']:g} %, for tens of"
         " devices or more."
     )
+    if table["block"] is not None and not alone(table):
+        said += " Of blocks there are no raw shares, which would be right whatever the series are."
     if values < table["symbols"]:
         followed = len(table["followed"])
         said += (

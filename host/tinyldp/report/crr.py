@@ -16,7 +16,8 @@ from tinyldp.crr.blocks import make_beliefs
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
-from tinyldp.figures import counted, down, percent
+from tinyldp.figures import counted, percent
+from tinyldp.report.nats import mean_nats, most_nats
 from tinyldp.report.symbols import clean, has_names, symbol_name
 from tinyldp.study import CRRS, TITLES
 from tinyldp_protocol.messages import ENDED
@@ -40,8 +41,8 @@ OF_VALUES = (
 # A raw estimate of a larger standard deviation says nothing of a share, and is not given.
 _SAYS_NOTHING = 0.5
 _NO_BLOCK = "Of no segment a whole block has arrived: nothing can be smoothed."
-# Of a normal number: once in a thousand million reports of 32 values.
-_SURPRISING = 8.0
+# In how many reports of a Task at most, with all its pairs, the chain is wrongly said not to hold.
+_FALSE_ALARMS = 1e-6
 
 
 def crr_tables(
@@ -51,20 +52,22 @@ def crr_tables(
 
     Steps are those of a device's segment (one boot), from 0; of each segment all before its first
     loss is used, with a table all that arrived. "epsilon": of each step (block) against the
-    device's belief. "steps": one entry for each step: "step", "devices", "leakage" and "largest"
-    (nats of a release: mean and most; 0 of one that was lost), "total" and "most" (of all releases
-    so far), "allowed" (at most, by the device's own belief: epsilon for each; the certificate has
-    other figures), "gain" and "learned" (nats learned of a value on average, and of all so far; of
-    blocks, "leakage", "largest" and "gain" stand at the first step, and are None at the others),
-    and for the values "followed": "released" (their share of the symbols, None where none
+    device's belief, with a table against what is known of the chain and all releases before.
+    "steps": one entry for each step: "step", "devices", "leakage" and "largest" (nats of a
+    release: mean and most; 0 of one that was lost), "total" and "most" (of all releases so far),
+    "allowed" (at most, by the device's own belief, or the table: epsilon for each; the certificate
+    has other figures), "gain" and "learned" (nats learned of a value on average, and of all so
+    far; of blocks, "leakage", "largest" and "gain" stand at the first step, and are None at the
+    others), and for the values "followed": "released" (their share of the symbols, None where none
     arrived), "smoothed", "low", "high" (its limits if series follow the Task's chain), "raw" and
     "raw_deviation" (of any series, the share among the devices that are counted; None where the
     releases alone say nothing), "raw_low" and "raw_high" (limits of the share among all devices),
     "raw_counted" (what share of the devices is counted: those whose release can tell the value
     from others). "cut": segments with a loss. "excess": None, or where releases do not follow the
-    chain the most surprising "before", "symbol", the "share" that it has of what follows, what is
-    "expected", and the "excess". "problem": why there is no estimate, or None; "left_out":
-    sentences about streams that claim the impossible.
+    chain the most surprising "before", "symbol" (of blocks, all symbols of a whole block, as a
+    sentence has them), the "share" that it has of what follows, what is "expected", the "excess",
+    and its standard "deviations", rather fewer. "problem": why there is no estimate, or None;
+    "left_out": sentences about streams that claim the impossible.
     """
     return [
         _table(store, [stream for stream in streams if stream.task_id == task_id], task, confidence)
@@ -118,7 +121,7 @@ def _table(store: Store, streams: Sequence[Stream], task: Task, confidence: floa
         table["names"] = [symbol_name(task, value) for value in table["followed"]]
     table["steps"] = [_step(task, found, at, followed) for at in range(last + 1)]
     table["steps_in_all"] = last + 1
-    table["excess"] = _excess(task, found, symbols, ahead)
+    table["excess"] = _excess(task, found, symbols, present & ahead)
     return table
 
 
@@ -269,25 +272,40 @@ def _step(task: Task, found: Population, at: int, followed: Any) -> dict[str, An
 
 
 def _excess(
-    task: Task, found: Population, symbols: npt.NDArray[Any], ahead: npt.NDArray[np.bool_]
+    task: Task, found: Population, symbols: npt.NDArray[Any], used: npt.NDArray[np.bool_]
 ) -> dict[str, Any] | None:
+    """symbols, used: (segments, steps)."""
     size = np.abs(found.surprise)
-    if size.max() < _SURPRISING:
+    # Each of them exceeds z with 2 exp(-z^2 / 2) at most.
+    if size.max() < math.sqrt(2 * math.log(2 * size.size / _FALSE_ALARMS)):
         return None
     before, symbol = np.unravel_index(int(size.argmax()), size.shape)
     before, symbol = int(before), int(symbol)
-    followed = ahead[:, 1:] & (symbols[:, :-1] == before)
-    share = float((symbols[:, 1:][followed] == symbol).mean())
-    names = [symbol_name(task, value) if has_names(task) else value for value in (before, symbol)]
+    block = task.block or 1
+    shape = len(symbols), -1, block
+    whole = symbols.shape[1] // block * block
+    powers = task.symbols ** np.arange(block)[::-1]
+    released: npt.NDArray[Any] = symbols[:, :whole].reshape(shape) @ powers
+    there = np.asarray(used[:, :whole].reshape(shape).all(axis=2))
+    followed = there[:, 1:] & there[:, :-1] & (released[:, :-1] == before)
+    share = float((released[:, 1:][followed] == symbol).mean())
     excess = float(found.excess[before, symbol])
     return {
-        "before": names[0],
-        "symbol": names[1],
+        "before": _release_name(task, before),
+        "symbol": _release_name(task, symbol),
         "share": share,
         "expected": share - excess,
         "excess": excess,
         "deviations": float(found.surprise[before, symbol]),
     }
+
+
+def _release_name(task: Task, number: int) -> Any:
+    """A symbol, or what it stands for; of a block all of them, in a text."""
+    places = reversed(range(task.block or 1))
+    values = [number // task.symbols**place % task.symbols for place in places]
+    names = [symbol_name(task, value) if has_names(task) else value for value in values]
+    return names[0] if task.block is None else ", ".join(str(name) for name in names)
 
 
 def releases(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -307,7 +325,8 @@ def crr_summary(table: dict[str, Any]) -> str:
         "the device's own belief; what holds against the exact one, and if the chain is another,"
         " is in the certificate."
     )
-    if table["rule"] == RULE_NAMES[TABLE]:
+    by_table = table["rule"] == RULE_NAMES[TABLE]
+    if by_table:
         belief = (
             "what is known of the chain and of all releases before; what holds if the chain is"
             " another is in the certificate."
@@ -323,12 +342,13 @@ def crr_summary(table: dict[str, Any]) -> str:
     if table["steps"]:
         last = table["steps"][-1]
         said += (
-            f" Up to step {last['step']:,} the releases told {down(Fraction(last['total']))} nats"
-            f" on average and {down(Fraction(last['most']))} at most, where that belief allows"
-            f" {digits_up(Fraction(last['allowed']))}. On average {last['learned']:.4g} nats were"
-            " learned of a device's values by them."
+            f" Up to step {last['step']:,} the releases told {mean_nats(last['total'])} nats"
+            f" on average and {most_nats(last['most'], last['allowed'])} at most, where"
+            f" {'the table' if by_table else 'that belief'} allows"
+            f" {digits_up(Fraction(last['allowed']))}. On average {mean_nats(last['learned'])} nats"
+            " were learned of a device's values by them."
         )
-    if table["cut"] and table["rule"] == RULE_NAMES[TABLE]:
+    if table["cut"] and by_table:
         said += (
             f" Of {counted(table['cut'], 'segment')} some releases were lost: of these steps the"
             " chain alone tells, and what arrived before and after."
@@ -344,7 +364,8 @@ def crr_summary(table: dict[str, Any]) -> str:
             f" The series do not follow the Task's chain: of the releases after a"
             f" “{excess['before']}”, {percent(excess['share'], 1)} % were a “{excess['symbol']}”,"
             f" where the chain lets expect {percent(excess['expected'], 1)} %"
-            f" ({abs(excess['deviations']):.0f} standard deviations), so that smoothed shares lean"
-            " towards the chain, and what was told may be more than this, up to twice the bound."
+            f" ({math.floor(abs(excess['deviations']))} standard deviations or more), so that"
+            " smoothed shares lean towards the chain, and what was told may be more than this, up"
+            " to twice the bound."
         )
     return " ".join([said, *table["left_out"]])

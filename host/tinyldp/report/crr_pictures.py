@@ -80,7 +80,7 @@ def _by_row(entries: list[Any]) -> list[Any]:
 
 
 def leakage_picture(key: str, table: dict[str, Any]) -> str:
-    """What each release told, and all so far, beside what the device's belief allows."""
+    """What each release told, and all so far, beside what is allowed."""
     rows = _spread(releases(table))
     unit = "release" if table["block"] is None else "block"
     steps = [row["step"] for row in rows]

@@ -54,11 +54,17 @@ def simulate_crr(
     if source != MODEL:
         stream = make_stream(source, task, devices, steps, stream_seed)
         steps = min(steps, len(stream.counts))
-    if task.rule == TABLE:
-        # An incomplete block is never released.
-        steps -= steps % task.block
+    notes = () if stream is None else shared(stream, devices)
+    rest = steps % task.block if task.rule == TABLE else 0
+    if rest:
+        steps -= rest
         if not steps:
             raise UserError(f"A table releases blocks of {task.block} steps: simulate more steps.")
+        last = "last step is" if rest == 1 else f"last {rest} steps are"
+        notes += (
+            f"The {last} left out: by a table only whole blocks, here of {task.block} steps, are"
+            " released.",
+        )
     sums = _Sums(task, devices, steps)
     beliefs = make_beliefs(task)
     done = 0
@@ -96,7 +102,7 @@ def simulate_crr(
         sums.released,
         guessed,
         shares,
-        notes=() if stream is None else shared(stream, devices),
+        notes=notes,
     )
 
 

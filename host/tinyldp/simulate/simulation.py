@@ -286,12 +286,15 @@ class CrrSimulation(Simulation):
 
     @property
     def epsilon(self) -> float:
-        """What a step (of blocks: a block) tells at most, against the device's belief: -ln q."""
+        """What a step (of blocks: a block) tells at most: -ln q.
+
+        That is against the device's belief, by a table against what was known before it.
+        """
         return -math.log(self.task.thresholds[0] / SCALE)
 
     @property
     def total_bound(self) -> float:
-        """What all releases of a device tell at most, against its own beliefs."""
+        """What all releases of a device tell at most, in the same way."""
         return self.epsilon * -(-self.steps // (self.task.block or 1))
 
     @property

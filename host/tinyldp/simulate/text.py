@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from tinyldp.certify.bounds import digits_up
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
-from tinyldp.figures import counted, down
+from tinyldp.figures import counted
 from tinyldp.laws import why_no_law
+from tinyldp.report.nats import mean_nats, most_nats
 from tinyldp.simulate.simulation import (
     AGGREGATE,
     MODEL,
@@ -120,7 +121,7 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
     shares = simulation.shares
     learned = ""
     if shares is not None:
-        learned = f"; {shares.learned[-1]:.2f} learned of its values on average"
+        learned = f"; {mean_nats(shares.learned[-1])} learned of its values on average"
     sample = []
     if len(simulation.original) < simulation.devices:
         after = "" if smoothed is None else f", after smoothing {smoothed:.4f}"
@@ -140,21 +141,17 @@ def _crr(simulation: CrrSimulation) -> list[tuple[str, str]]:
         *sample,
         (
             f"leakage of a {unit}",
-            f"{_down(simulation.leakage.sum() / -(-simulation.steps // block))} on average,"
-            f" {_down(simulation.largest.max())} at most;"
+            f"{mean_nats(simulation.leakage.sum() / -(-simulation.steps // block))} on average,"
+            f" {most_nats(simulation.largest.max(), simulation.epsilon)} at most;"
             f" allowed {digits_up(Fraction(simulation.epsilon))}",
         ),
         (
             "leakage of all of a device",
-            f"{_down(simulation.leakage.sum())} on average, {_down(simulation.most[-1])} at most;"
+            f"{mean_nats(simulation.leakage.sum())} on average,"
+            f" {most_nats(simulation.most[-1], simulation.total_bound)} at most;"
             f" allowed {digits_up(Fraction(simulation.total_bound))}{learned}",
         ),
     ]
-
-
-def _down(nats: float) -> str:
-    """What was told is not above what is allowed through rounding."""
-    return down(Fraction(float(nats)))
 
 
 def _epochs(simulation: EpochSimulation) -> list[tuple[str, str]]:
