@@ -512,6 +512,8 @@ def test_a_table_that_would_be_simulated_for_days_is_refused(tmp_path):
     said = "1,000,000,000 devices of 1,000 steps by a table would take more than a day: take "
     with pytest.raises(UserError, match=rf"{said}508,235,294 devices or fewer\.$"):
         simulate(write_crr(tmp_path, table), devices=10**9)
+    with pytest.raises(UserError, match="more than a day"):
+        sweep(write_crr(tmp_path, table), devices=10**9)
     most = 508_235_294_000
     task = choose_crr(crr_study(tmp_path, table)).task
     check_table(task, most // 1000, 1000)

@@ -21,10 +21,10 @@ Losses must not depend on values, and from a device's first lost release on its 
 only what comes before is used. Whole blocks (CRR_BATCH) are smoothed alike, with a block in the
 place of a value; what one tells stands at its first step, and there is no raw estimate. What is
 released is compared whole block by whole block, after each block, with what is expected of the
-chain and all that arrived before. With a
-table there is no belief, and M is known after a loss, too: of steps that did not arrive nothing is
-said but by the chain and the releases before and after, of a block of which a part arrived, that it
-was one of those with these symbols, with M summed up over them.
+chain and all that arrived before. With a table there is no belief, and M is known after a loss,
+too: of steps that did not arrive nothing is said but by the chain and the releases before and
+after, of a block of which a part arrived, that it was one of those with these symbols, with M
+summed up over them.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from tinyldp.errors import UserError
 from tinyldp.planning import choose
 from tinyldp.planning.krr import match_sequence
 from tinyldp.simulate.crr_runs import simulate_crr
+from tinyldp.simulate.limits import check_table
 from tinyldp.simulate.simulation import MODEL
 from tinyldp.study import EPSILON_UNIT, TITLES, Study
 from tinyldp_protocol.task import Task
@@ -105,6 +106,8 @@ def sweep_crr(
         raise UserError("Only a study of CRR has this sweep.")
     devices = study.devices or DEVICES if devices is None else devices
     source = study.source or MODEL
+    # Of all its tables the study's own are the largest.
+    check_table(choose(_at(study, epsilons[0])), devices, steps)
     total = len(epsilons) * (len(correlations) + 1) * seeds
     done = 0
 
