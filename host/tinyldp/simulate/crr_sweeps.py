@@ -107,7 +107,8 @@ def sweep_crr(
     devices = study.devices or DEVICES if devices is None else devices
     source = study.source or MODEL
     # Of all its tables the study's own are the largest.
-    check_table(choose(_at(study, epsilons[0])), devices, steps)
+    tasks = [choose(_at(study, epsilon)) for epsilon in epsilons]
+    check_table(tasks[0], devices, steps)
     total = len(epsilons) * (len(correlations) + 1) * seeds
     done = 0
 
@@ -119,13 +120,12 @@ def sweep_crr(
 
     points = []
     own = []
-    for epsilon in epsilons:
+    for epsilon, own_task in zip(epsilons, tasks, strict=True):
         for correlation in correlations:
             task = choose(two_states(study, correlation, epsilon))
             points.append(_point(task, devices, steps, seeds, MODEL, study.seed or 0, told))
             points[-1] = replace(points[-1], correlation=float(correlation))
-        task = choose(_at(study, epsilon))
-        own.append(_point(task, devices, steps, seeds, source, study.seed or 0, told))
+        own.append(_point(own_task, devices, steps, seeds, source, study.seed or 0, told))
     return CrrSweep(
         study.name,
         source,
