@@ -73,7 +73,10 @@ def test_series_equal_the_device() -> None:
     [
         ('side="right"', 'side="left"'),
         ("_SHIFT = 9", "_SHIFT = 10"),
-        ("np.arange(self.beliefs.block)[::-1]", "np.arange(self.beliefs.block)"),
+        (
+            "self.beliefs.symbols, self.beliefs.block)",
+            "self.beliefs.symbols, self.beliefs.block)[::-1]",
+        ),
         ("if len(values) < len(self._powers):", "if False:"),
     ],
 )

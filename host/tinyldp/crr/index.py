@@ -14,6 +14,11 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
+def place_values(symbols: int, length: int) -> Array:
+    """(length,) what each symbol of a block counts in its number, the first one the most."""
+    return symbols ** np.arange(length)[::-1]
+
+
 class RowIndex:
     """The rows (width,) of uint16 that were seen, numbered in the order of their first use.
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyldp.crr.blocks import BlockBeliefs, OfBlocks
+from tinyldp.crr.index import place_values
 from tinyldp.crr.model import PRIOR_SCALE, ROW_SCALE
 from tinyldp.crr.tables import TableBeliefs, nats
 from tinyldp.errors import UserError
@@ -66,7 +67,7 @@ class _Compared:
     def __init__(self, n: int, symbols: int, block: int) -> None:
         size = symbols**block
         self.drawn = np.zeros((3, size, size))
-        self._powers = symbols ** np.arange(block)[::-1]
+        self._powers = place_values(symbols, block)
         # The last whole block of each device, while nothing was lost since.
         self._before = np.full(n, _NOT_WHOLE)
 
@@ -194,7 +195,7 @@ class _OfBeliefs:
         numbers = self._numbers[devices]
         if size < self.block:
             numbers = beliefs.shorter(numbers, size)
-        place = self._places(numbers, symbols @ beliefs.symbols ** np.arange(size)[::-1], start)
+        place = self._places(numbers, symbols @ place_values(beliefs.symbols, size), start)
         told = beliefs.told(numbers, place)[:, : beliefs.symbols**size]
         leakage, gain = beliefs.leakage[numbers, place], beliefs.gain[numbers, place]
         if size == self.block:
@@ -221,7 +222,7 @@ class _OfTable:
     def __init__(self, beliefs: TableBeliefs) -> None:
         self.block = beliefs.block
         self._kernel = beliefs.kernel
-        self._powers = beliefs.symbols ** np.arange(beliefs.block)[::-1]
+        self._powers = place_values(beliefs.symbols, beliefs.block)
         # (n^w, w) the symbols of each block.
         blocks = np.arange(len(beliefs.kernel))[:, np.newaxis]
         self._symbols = blocks // self._powers % beliefs.symbols

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tinyldp.certify.bounds import digits_up
 from tinyldp.crr.blocks import make_beliefs
+from tinyldp.crr.index import place_values
 from tinyldp.crr_study import LOSS_NAMES, RULE_NAMES
 from tinyldp.errors import UserError
 from tinyldp.estimate.crr import AllBeliefs, Population, decode, known_steps, population
@@ -284,7 +285,7 @@ def _excess(
     block = task.block or 1
     shape = len(symbols), -1, block
     whole = symbols.shape[1] // block * block
-    powers = task.symbols ** np.arange(block)[::-1]
+    powers = place_values(task.symbols, block)
     released: npt.NDArray[Any] = symbols[:, :whole].reshape(shape) @ powers
     there = np.asarray(used[:, :whole].reshape(shape).all(axis=2))
     followed = there[:, 1:] & there[:, :-1] & (released[:, :-1] == before)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tinyldp.crr.beliefs import Beliefs
 from tinyldp.crr.blocks import AllBeliefs, BlockBeliefs, make_beliefs
+from tinyldp.crr.index import place_values
 from tinyldp.crr.model import PRIOR_SCALE
 from tinyldp.crr.tables import TableBeliefs
 from tinyldp.simulate.crr_tables import TableFleet
@@ -92,7 +93,7 @@ class BlockFleet:
         length = len(values)
         if length < beliefs.block:
             numbers = beliefs.shorter(numbers, length)
-        powers = self._symbols ** np.arange(length)[::-1]
+        powers = place_values(self._symbols, length)
         block = powers @ values.astype(np.int64)
         target = beliefs.target[numbers, block]
         fresh = self._words.row() < self._threshold

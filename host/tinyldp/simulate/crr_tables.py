@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinyldp.crr.index import place_values
 from tinyldp.crr.tables import TABLE_SCALE, TableBeliefs, nats, table_of
 from tinyldp.simulate.words import Words
 from tinyldp_protocol.task import Task
@@ -34,7 +35,7 @@ class TableFleet:
         # All rows in one ascending list, each above the one before it.
         ends = np.cumsum(table, axis=1) + TABLE_SCALE * np.arange(self._blocks)[:, np.newaxis]
         self._ends = ends.ravel()
-        self._powers = self.beliefs.symbols ** np.arange(self.beliefs.block)[::-1]
+        self._powers = place_values(self.beliefs.symbols, self.beliefs.block)
         self._words = words
         # Each device's law of its next block.
         self._ahead = np.tile(self.beliefs.first, (n, 1))
